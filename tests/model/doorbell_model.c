@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #define URDS_MODEL_ATOMICS "model_atomics.h"
+#define MODEL_PRIMITIVE doorbell
 #include "runtime/doorbell.h"
 #include "model_test.h"
 

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #define URDS_MODEL_ATOMICS "model_atomics.h"
+#define MODEL_PRIMITIVE log_claim
 #include "core/log_claim.h"
 #include "model_test.h"
 

@@ -1,132 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The model checker: the search, the threads (coroutines) and the memory model. See model.h.
+ * The model checker's search: sites, choices, states seen, and the threads as coroutines.
  */
 /* Coroutines switch by longjmp(), also to frames further up; the fortified one refuses. */
 #undef _FORTIFY_SOURCE
 
-#include "model.h"
+#include "model_impl.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 
-#define NTHREADS (MC_THREADS + 1) /* 0 is setup and finish */
-#define MAX_LOCS 16
-#define MAX_STORES 24 /* of one location in one run */
-#define MAX_PLAIN 32
-#define MAX_MUTEX 4
-#define MAX_CHOICES 512
-#define MAX_STEPS 300
-#define STACK_BYTES (128u * 1024u)
-
-/* What a thread knows: per location a store, per thread how much of it happened before. */
-struct view {
-	uint8_t store[MAX_LOCS];
-	uint16_t clock[NTHREADS];
-};
-
-struct store {
-	uint64_t value;
-	struct view released;
-	uint16_t name; /* thread and step that wrote it: the same in every interleaving */
-	bool has_rmw;  /* a read-modify-write follows it immediately */
-};
-
-struct loc {
-	const volatile void *addr;
-	const char *name;
-	uint64_t mask, hash; /* hash: of the modification order */
-	struct store stores[MAX_STORES];
-	uint8_t order[MAX_STORES], rank[MAX_STORES]; /* inverse of one another */
-	uint16_t accessed[NTHREADS];
-	int n;
-	bool retired;
-	/* as a futex */
-	uint8_t bucket[MAX_LOCS];
-	uint16_t bucket_last;
-	uint8_t waiters; /* mask of threads */
-};
-
-struct mutex {
-	int owner; /* -1: free */
-	uint16_t last;
-	struct view view;
-};
-
-struct plain {
-	const volatile void *addr;
-	uint16_t wrote_at, read_at[NTHREADS];
-	int writer;
-};
-
-enum pending { P_RUN, P_LOCK, P_WAIT, P_DONE };
-
-struct thread {
-	jmp_buf jb, base;
-	ucontext_t uc;
-	bool has_context;
-	struct view cur, acq,
-	    rel; /* acq: what an acquire fence would add; rel: at last release fence */
-	uint64_t hash;
-	uint16_t steps;
-	enum pending pending;
-	int on; /* P_LOCK: the mutex; P_WAIT: the location */
-};
-
-struct event {
-	int thread;
-	char what[12];
-	const char *name;
-	uint64_t a, b;
-	int mo;
-};
-
-static struct {
-	const struct mc_test *test;
-	enum mc_how how;
-	int sabotaged; /* 1 + index of the site, or 0 */
-	int nthreads;  /* test threads, 1..nthreads */
-
-	struct thread threads[NTHREADS];
-	struct loc locs[MAX_LOCS];
-	struct mutex mutexes[MAX_MUTEX];
-	struct plain plains[MAX_PLAIN];
-	int nlocs, nmutexes, nplains;
-	uint8_t sc_store[MAX_LOCS];
-	uint16_t sc_last;
-
-	struct {
-		uint16_t chosen, of;
-	} choices[MAX_CHOICES];
-	int nchoices, pos, prefix;
-
-	int self;      /* the running thread */
-	bool starting; /* threads run up to their first step */
-	int steps;
-	jmp_buf main;
-	struct event trace[MAX_STEPS + 64];
-	int ntrace;
-
-	uint64_t *seen; /* open addressing; 0 is empty */
-	size_t seen_size, seen_n;
-	struct mc_result res;
-} mc;
-
+struct mc_state mc;
+bool mc_unreduced;
 struct mc_site mc_sites[MC_SITES];
 int mc_nsites;
 
 enum { J_SWITCH = 1, J_DONE, J_PRUNED, J_FAILED };
 
 /* ---- sites ---- */
-
-#define MO_DROPPED 0x80
-#define MO_ORDER(mo) ((mo)&0x7f)
-#define MO_SITE(mo) ((mo) >> 8)
 
 static int site_find(const char *name)
 {
@@ -139,7 +33,7 @@ static int site_find(const char *name)
 	return mc_nsites++;
 }
 
-/* The order of a site in this run: order | dropped | (1 + site) << 8. */
+/* The order of a site in this run. */
 int mc_mo(int *cache, const char *name, int order)
 {
 	if (*cache == 0) {
@@ -157,35 +51,16 @@ int mc_mo(int *cache, const char *name, int order)
 }
 
 /* Notes that the site can be dropped; says whether it is. */
-static bool dropped(int mo)
+bool mc_dropped(int mo)
 {
 	if (MO_SITE(mo))
 		mc_sites[MO_SITE(mo) - 1].writes = true;
 	return (mo & MO_DROPPED) != 0;
 }
 
-static bool acquires(int mo)
-{
-	mo = MO_ORDER(mo);
-	return mo == memory_order_acquire || mo == memory_order_consume ||
-	       mo == memory_order_acq_rel || mo == memory_order_seq_cst;
-}
-
-static bool releases(int mo)
-{
-	mo = MO_ORDER(mo);
-	return mo == memory_order_release || mo == memory_order_acq_rel ||
-	       mo == memory_order_seq_cst;
-}
-
-static bool is_sc(int mo)
-{
-	return MO_ORDER(mo) == memory_order_seq_cst;
-}
-
 /* ---- hashing ---- */
 
-static uint64_t mix(uint64_t h, uint64_t v)
+uint64_t mc_mix(uint64_t h, uint64_t v)
 {
 	h = (h ^ v) * 0x9e3779b97f4a7c15u;
 	h ^= h >> 29;
@@ -193,11 +68,11 @@ static uint64_t mix(uint64_t h, uint64_t v)
 	return h ^ h >> 32;
 }
 
-static void note(uint64_t outcome)
+void mc_note(uint64_t outcome)
 {
 	struct thread *t = &mc.threads[mc.self];
 
-	t->hash = mix(t->hash, outcome + 1);
+	t->hash = mc_mix(t->hash, outcome + 1);
 }
 
 static void seen_grow(void)
@@ -227,12 +102,12 @@ static bool state_is_new(void)
 	uint64_t h = 1;
 	size_t k;
 
-	if (mc.test->unreduced)
+	if (mc_unreduced)
 		return true;
 	for (int i = 1; i <= mc.nthreads; i++)
-		h = mix(h, mc.threads[i].hash);
+		h = mc_mix(h, mc.threads[i].hash);
 	for (int i = 0; i < mc.nlocs; i++)
-		h = mix(h, mc.locs[i].hash);
+		h = mc_mix(h, mc.locs[i].hash);
 	h += !h;
 	if (mc.seen_n * 2 >= mc.seen_size)
 		seen_grow();
@@ -246,7 +121,7 @@ static bool state_is_new(void)
 
 /* ---- the search ---- */
 
-static int choose(int n)
+int mc_pick(int n)
 {
 	if (n <= 1)
 		return 0;
@@ -277,7 +152,7 @@ static bool next_choices(void)
 	return false;
 }
 
-static void event(const char *what, const char *name, uint64_t a, uint64_t b, int mo)
+void mc_event(const char *what, const char *name, uint64_t a, uint64_t b, int mo)
 {
 	struct event *e;
 
@@ -321,10 +196,10 @@ void mc_fail(const char *fmt, ...)
 
 int mc_choose(int n)
 {
-	int c = choose(n);
+	int c = mc_pick(n);
 
-	note((uint64_t)c);
-	event("choose", NULL, (uint64_t)n, (uint64_t)c, 0);
+	mc_note((uint64_t)c);
+	mc_event("choose", NULL, (uint64_t)n, (uint64_t)c, 0);
 	return c;
 }
 
@@ -378,7 +253,7 @@ static void schedule(void)
 	if (n > 1) {
 		if (mc.pos >= mc.prefix && !state_is_new())
 			_longjmp(mc.main, J_PRUNED);
-		pick = can[choose(n)];
+		pick = can[mc_pick(n)];
 	} else {
 		pick = can[0];
 	}
@@ -389,8 +264,7 @@ static void schedule(void)
 		_longjmp(mc.threads[pick].jb, J_SWITCH);
 }
 
-/* Every step of a thread that others can notice begins here. */
-static void step(enum pending pending, int on)
+void mc_step(enum pending pending, int on)
 {
 	struct thread *t = &mc.threads[mc.self];
 
@@ -408,7 +282,7 @@ static void step(enum pending pending, int on)
 	t->steps++;
 }
 
-static uint16_t step_name(void)
+uint16_t mc_step_name(void)
 {
 	return (uint16_t)(mc.self << 12 | mc.threads[mc.self].steps);
 }
@@ -446,428 +320,6 @@ static void thread_create(int i)
 	if (_setjmp(mc.main) == 0)
 		setcontext(&t->uc);
 	mc.self = 0;
-}
-
-/* ---- views ---- */
-
-static uint8_t later(const struct loc *l, uint8_t a, uint8_t b)
-{
-	return l->rank[a] >= l->rank[b] ? a : b;
-}
-
-static void join_stores(uint8_t *into, const uint8_t *from)
-{
-	for (int i = 0; i < mc.nlocs; i++)
-		into[i] = later(&mc.locs[i], into[i], from[i]);
-}
-
-static void join(struct view *into, const struct view *from)
-{
-	join_stores(into->store, from->store);
-	for (int i = 0; i <= mc.nthreads; i++)
-		if (into->clock[i] < from->clock[i])
-			into->clock[i] = from->clock[i];
-}
-
-/* What the thread does from now on is not covered by what it released before. */
-static void tick(void)
-{
-	mc.threads[mc.self].cur.clock[mc.self]++;
-}
-
-/* ---- atomics ---- */
-
-static struct loc *loc_find(const volatile void *p)
-{
-	struct loc *l = NULL;
-
-	for (int i = 0; i < mc.nlocs; i++)
-		if (mc.locs[i].addr == p)
-			l = &mc.locs[i];
-	if (!l)
-		mc_fail("an atomic that setup did not initialise");
-	if (l->retired)
-		mc_fail("%s is touched after its memory went away", l->name);
-	l->accessed[mc.self] = mc.threads[mc.self].cur.clock[mc.self];
-	return l;
-}
-
-static void insert(struct loc *l, uint8_t after, uint64_t v, const struct view *released)
-{
-	struct thread *t = &mc.threads[mc.self];
-	int at = l->n ? l->rank[after] + 1 : 0;
-	uint8_t id = (uint8_t)l->n;
-
-	if (l->n == MAX_STORES)
-		mc_fail("more than %d stores to %s", MAX_STORES, l->name);
-	for (int i = l->n; i > at; i--) {
-		l->order[i] = l->order[i - 1];
-		l->rank[l->order[i]] = (uint8_t)i;
-	}
-	l->n++;
-	l->order[at] = id;
-	l->rank[id] = (uint8_t)at;
-	l->stores[id].value = v & l->mask;
-	l->stores[id].name = step_name();
-	l->stores[id].has_rmw = false;
-	t->cur.store[l - mc.locs] = id;
-	l->stores[id].released = *released;
-	l->stores[id].released.store[l - mc.locs] = id;
-	l->hash = 0;
-	for (int i = 0; i < l->n; i++)
-		l->hash = mix(l->hash, l->stores[l->order[i]].name);
-}
-
-/* The thread reads store @id. */
-static void read_store(struct loc *l, uint8_t id, int mo)
-{
-	struct thread *t = &mc.threads[mc.self];
-
-	t->cur.store[l - mc.locs] = id;
-	join(&t->acq, &l->stores[id].released);
-	if (acquires(mo))
-		join(&t->cur, &l->stores[id].released);
-	note(l->stores[id].name);
-}
-
-static uint8_t oldest_readable(struct loc *l, int mo)
-{
-	struct thread *t = &mc.threads[mc.self];
-	int i = (int)(l - mc.locs);
-
-	if (is_sc(mo))
-		t->cur.store[i] = later(l, t->cur.store[i], mc.sc_store[i]);
-	return l->rank[t->cur.store[i]];
-}
-
-void mc_init(const volatile void *p, size_t size, uint64_t v, const char *name)
-{
-	struct loc *l = &mc.locs[mc.nlocs];
-
-	if (mc.self != 0)
-		mc_fail("atomic_init outside setup");
-	if (mc.nlocs == MAX_LOCS)
-		mc_fail("more than %d locations", MAX_LOCS);
-	memset(l, 0, offsetof(struct loc, stores));
-	memset(l->accessed, 0, sizeof(l->accessed));
-	l->retired = false;
-	memset(l->bucket, 0, sizeof(l->bucket));
-	l->bucket_last = 0;
-	l->waiters = 0;
-	l->addr = p;
-	l->name = name;
-	l->mask = size == 1 ? 0xff : size == 2 ? 0xffff : size == 4 ? 0xffffffffu : UINT64_MAX;
-	l->n = 0;
-	mc.nlocs++;
-	insert(l, 0, v, &mc.threads[0].cur);
-}
-
-uint64_t mc_load(const volatile void *p, int mo)
-{
-	struct loc *l;
-	uint8_t id;
-	int oldest;
-
-	step(P_RUN, 0);
-	l = loc_find(p);
-	oldest = oldest_readable(l, mo);
-	id = l->order[l->n - 1 - choose(l->n - oldest)];
-	read_store(l, id, mo);
-	event("load", l->name, l->stores[id].value, l->stores[id].value, mo);
-	return l->stores[id].value;
-}
-
-static void write_store(struct loc *l, uint8_t after, uint64_t v, int mo, const struct view *seq)
-{
-	struct thread *t = &mc.threads[mc.self];
-	struct view released = releases(mo) ? t->cur : t->rel;
-
-	if (seq)
-		join(&released, seq);
-	insert(l, after, v, &released);
-	if (is_sc(mo))
-		mc.sc_store[l - mc.locs] =
-		    later(l, mc.sc_store[l - mc.locs], t->cur.store[l - mc.locs]);
-	tick();
-}
-
-void mc_store(const volatile void *p, uint64_t v, int mo)
-{
-	uint8_t can[MAX_STORES];
-	struct loc *l;
-	int n = 0, oldest;
-
-	step(P_RUN, 0);
-	l = loc_find(p);
-	event("store", l->name, v, v, mo);
-	if (dropped(mo)) {
-		note(0);
-		return;
-	}
-	oldest = oldest_readable(l, mo);
-	for (int i = l->n - 1; i >= oldest; i--)
-		if (!l->stores[l->order[i]].has_rmw)
-			can[n++] = l->order[i];
-	write_store(l, can[choose(n)], v, mo, NULL);
-	note(0);
-}
-
-/* The write half of a read-modify-write that read @id. */
-static void rmw_write(struct loc *l, uint8_t id, uint64_t v, int mo)
-{
-	struct view seq = l->stores[id].released;
-
-	l->stores[id].has_rmw = true;
-	write_store(l, id, v, mo, &seq);
-}
-
-bool mc_cas(const volatile void *p, uint64_t *expected, uint64_t v, int mo, int fail_mo)
-{
-	uint8_t can[MAX_STORES], id;
-	uint64_t was;
-	struct loc *l;
-	int n = 0, oldest;
-
-	step(P_RUN, 0);
-	l = loc_find(p);
-	oldest = oldest_readable(l, mo);
-	for (int i = l->n - 1; i >= oldest; i--) {
-		const struct store *s = &l->stores[l->order[i]];
-
-		if (s->value != *expected || !s->has_rmw)
-			can[n++] = l->order[i];
-	}
-	id = can[choose(n)];
-	was = l->stores[id].value;
-	if (was != *expected) {
-		read_store(l, id, fail_mo);
-		event("cas failed", l->name, was, was, fail_mo);
-		*expected = was;
-		return false;
-	}
-	event("cas", l->name, was, v, mo);
-	read_store(l, id, mo);
-	if (!dropped(mo))
-		rmw_write(l, id, v, mo);
-	return true;
-}
-
-uint64_t mc_rmw(const volatile void *p, enum mc_rmw op, uint64_t v, int mo)
-{
-	uint8_t can[MAX_STORES], id;
-	uint64_t was, now = v;
-	struct loc *l;
-	int n = 0, oldest;
-
-	step(P_RUN, 0);
-	l = loc_find(p);
-	oldest = oldest_readable(l, mo);
-	for (int i = l->n - 1; i >= oldest; i--)
-		if (!l->stores[l->order[i]].has_rmw)
-			can[n++] = l->order[i];
-	id = can[choose(n)];
-	was = l->stores[id].value;
-	switch (op) {
-	case MC_XCHG:
-		break;
-	case MC_ADD:
-		now = was + v;
-		break;
-	case MC_SUB:
-		now = was - v;
-		break;
-	case MC_OR:
-		now = was | v;
-		break;
-	case MC_AND:
-		now = was & v;
-		break;
-	}
-	event("rmw", l->name, was, now, mo);
-	read_store(l, id, mo);
-	if (!dropped(mo))
-		rmw_write(l, id, now, mo);
-	return was;
-}
-
-/* A fence as thread @i; @name is the step that makes it. */
-static void fence_of(int i, int mo, uint16_t name)
-{
-	struct thread *t = &mc.threads[i];
-
-	if (acquires(mo))
-		join(&t->cur, &t->acq);
-	if (is_sc(mo)) {
-		join_stores(t->cur.store, mc.sc_store);
-		memcpy(mc.sc_store, t->cur.store, sizeof(mc.sc_store));
-		t->hash = mix(t->hash, mc.sc_last);
-		mc.sc_last = name;
-	}
-	if (releases(mo))
-		t->rel = t->cur;
-	t->hash = mix(t->hash, name);
-	t->cur.clock[i]++;
-}
-
-void mc_fence(int mo)
-{
-	if (dropped(mo) || MO_ORDER(mo) == memory_order_relaxed)
-		return;
-	step(P_RUN, 0);
-	event("fence", NULL, 0, 0, mo);
-	fence_of(mc.self, mo, step_name());
-}
-
-void mc_membarrier(void)
-{
-	static int cache;
-	int mo = mc_mo(&cache, "membarrier", memory_order_seq_cst);
-
-	if (dropped(mo) || MO_ORDER(mo) == memory_order_relaxed)
-		return;
-	for (int i = 0; i <= mc.nthreads + 1; i++) {
-		int target = i == 0 || i == mc.nthreads + 1 ? mc.self : i;
-
-		if (target == mc.self && i != 0 && i != mc.nthreads + 1)
-			continue;
-		step(P_RUN, 0);
-		event("membarrier", NULL, 0, (uint64_t)target, mo);
-		note((uint64_t)target);
-		fence_of(target, mo, step_name());
-	}
-}
-
-void mc_retire(const volatile void *p)
-{
-	struct thread *t = &mc.threads[mc.self];
-	struct loc *l;
-
-	step(P_RUN, 0);
-	l = loc_find(p);
-	event("retire", l->name, 0, 0, 0);
-	for (int i = 1; i <= mc.nthreads; i++)
-		if (i != mc.self && l->accessed[i] > t->cur.clock[i])
-			mc_fail("%s goes away while T%d may still use it", l->name, i);
-	l->retired = true;
-	note(0);
-}
-
-/* ---- plain variables, mutexes, futexes ---- */
-
-void mc_plain(const volatile void *p, bool write, const char *name)
-{
-	struct view *cur = &mc.threads[mc.self].cur;
-	struct plain *v = NULL;
-
-	for (int i = 0; i < mc.nplains; i++)
-		if (mc.plains[i].addr == p)
-			v = &mc.plains[i];
-	if (!v) {
-		if (mc.nplains == MAX_PLAIN)
-			mc_fail("more than %d plain variables", MAX_PLAIN);
-		v = &mc.plains[mc.nplains++];
-		memset(v, 0, sizeof(*v));
-		v->addr = p;
-	}
-	event(write ? "write" : "read", name, 0, 0, 0);
-	if (v->wrote_at > cur->clock[v->writer])
-		mc_fail("data race: %s, with a write by T%d", name, v->writer);
-	if (!write) {
-		v->read_at[mc.self] = cur->clock[mc.self];
-		return;
-	}
-	for (int i = 0; i <= mc.nthreads; i++)
-		if (v->read_at[i] > cur->clock[i])
-			mc_fail("data race: write of %s, with a read by T%d", name, i);
-	v->writer = mc.self;
-	v->wrote_at = cur->clock[mc.self];
-}
-
-void mc_mutex_init(struct mc_mutex *m)
-{
-	if (mc.nmutexes == MAX_MUTEX)
-		abort();
-	m->id = mc.nmutexes++;
-	mc.mutexes[m->id].owner = -1;
-	mc.mutexes[m->id].last = 0;
-	mc.mutexes[m->id].view = mc.threads[0].cur;
-}
-
-void mc_lock(struct mc_mutex *m)
-{
-	struct mutex *x = &mc.mutexes[m->id];
-
-	step(P_LOCK, m->id);
-	event("lock", NULL, (uint64_t)m->id, 0, 0);
-	x->owner = mc.self;
-	join(&mc.threads[mc.self].cur, &x->view);
-	note(x->last);
-}
-
-/* Not a step of its own: giving up the mutex as early as it can only lets others do more. */
-void mc_unlock(struct mc_mutex *m)
-{
-	struct mutex *x = &mc.mutexes[m->id];
-
-	mc.threads[mc.self].steps++;
-	event("unlock", NULL, (uint64_t)m->id, 0, 0);
-	x->owner = -1;
-	x->last = step_name();
-	x->view = mc.threads[mc.self].cur;
-	tick();
-	note(0);
-}
-
-bool mc_futex_wait(const volatile void *p, uint32_t val)
-{
-	struct thread *t = &mc.threads[mc.self];
-	struct loc *l;
-	uint8_t id;
-
-	/* The kernel reads the word and queues the caller under the bucket's lock. */
-	step(P_RUN, 0);
-	l = loc_find(p);
-	join_stores(t->cur.store, l->bucket);
-	note(l->bucket_last);
-	id = l->order[l->n - 1 - choose(l->n - l->rank[t->cur.store[l - mc.locs]])];
-	read_store(l, id, memory_order_relaxed);
-	event("futex_wait", l->name, val, l->stores[id].value, 0);
-	memcpy(l->bucket, t->cur.store, sizeof(l->bucket));
-	l->bucket_last = step_name();
-	tick();
-	if (l->stores[id].value != val)
-		return false;
-	l->waiters |= (uint8_t)(1u << mc.self);
-	step(P_WAIT, (int)(l - mc.locs));
-	event("woken", l->name, 0, 0, 0);
-	return true;
-}
-
-void mc_futex_wake(const volatile void *p)
-{
-	struct thread *t = &mc.threads[mc.self];
-	struct loc *l = NULL;
-
-	step(P_RUN, 0);
-	/* The address may be dead by now: no loc_find(). */
-	for (int i = 0; i < mc.nlocs; i++)
-		if (mc.locs[i].addr == p)
-			l = &mc.locs[i];
-	if (!l)
-		mc_fail("futex_wake of an unknown address");
-	join_stores(t->cur.store, l->bucket);
-	note(l->bucket_last);
-	note(l->waiters);
-	event("futex_wake", l->name, l->waiters, 0, 0);
-	for (int i = 1; i <= mc.nthreads; i++)
-		if (l->waiters & 1u << i) {
-			mc.threads[i].pending = P_RUN;
-			mc.threads[i].hash = mix(mc.threads[i].hash, step_name());
-		}
-	l->waiters = 0;
-	memcpy(l->bucket, t->cur.store, sizeof(l->bucket));
-	l->bucket_last = step_name();
-	tick();
 }
 
 /* ---- a run ---- */
@@ -908,7 +360,7 @@ static void thread_reset(int i)
 static void finish_join(void)
 {
 	for (int i = 1; i <= mc.nthreads; i++)
-		join(&mc.threads[0].cur, &mc.threads[i].cur);
+		mc_join(&mc.threads[0].cur, &mc.threads[i].cur);
 	mc.self = 0;
 }
 
@@ -920,7 +372,7 @@ static void run_once(void)
 	switch (_setjmp(mc.main)) {
 	case 0:
 		mc.test->setup();
-		tick();
+		mc_tick();
 		break;
 	default:
 		return;

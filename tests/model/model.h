@@ -43,7 +43,6 @@ struct mc_test {
 	void (*setup)(void); /* atomic_init() of every location, MC_W of plain variables */
 	void (*thread[MC_THREADS])(void);
 	void (*finish)(void); /* after all threads were joined; may use everything */
-	bool unreduced;	      /* every interleaving: to check the reduction itself */
 };
 
 enum mc_how { MC_INTACT, MC_RELAXED, MC_DROPPED };
@@ -56,6 +55,8 @@ struct mc_result {
 
 /* @site: NULL with MC_INTACT. Stops at the first failure. */
 struct mc_result mc_explore(const struct mc_test *t, enum mc_how how, const char *site);
+/* Explore every interleaving, remembering no states: to check the reduction itself. */
+extern bool mc_unreduced;
 /* The steps of the last failing run. */
 void mc_print_trace(void);
 

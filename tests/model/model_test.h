@@ -76,29 +76,33 @@ static inline void model_sabotages_complete(const struct mc_test *const *t, size
 	CHECK(!missing);
 }
 
-/* Cases and main() from two lists: SCENARIOS(X) of X(name), each with a test_name; SABOTAGES(X) of
+/* Cases and main() of MODEL_PRIMITIVE from two lists: SCENARIOS(X) of X(name), each with a test_name; SABOTAGES(X) of
  * X(site, DROPPED, dropped) or X(site, RELAXED, relaxed). */
+#define MODEL_PASTE(a, b) a##__sabotage_##b
+#define MODEL_EXPAND(a, b) MODEL_PASTE(a, b)
+#define MODEL_NAME(rest) MODEL_EXPAND(MODEL_PRIMITIVE, rest)
+#define MODEL_T_RUN(name) T_RUN(name);
 #define MODEL_SCENARIO(name)                                                                       \
 	static void name(void)                                                                     \
 	{                                                                                          \
 		model_holds(&test_##name);                                                         \
 	}
 #define MODEL_SABOTAGE(site, HOW, how)                                                             \
-	static void sabotage_##site##_##how(void)                                                  \
+	static void MODEL_NAME(site##_##how)(void)                                                 \
 	{                                                                                          \
 		model_fails(scenarios, sizeof(scenarios) / sizeof(scenarios[0]), MC_##HOW, #site); \
 	}
 #define MODEL_SCENARIO_REF(name) &test_##name,
 #define MODEL_SABOTAGE_REF(site, HOW, how) {MC_##HOW, #site},
 #define MODEL_SCENARIO_RUN(name) T_RUN(name);
-#define MODEL_SABOTAGE_RUN(site, HOW, how) T_RUN(sabotage_##site##_##how);
+#define MODEL_SABOTAGE_RUN(site, HOW, how) MODEL_T_RUN(MODEL_NAME(site##_##how))
 
 #define MODEL_MAIN(SCENARIOS, SABOTAGES)                                                           \
 	static const struct mc_test *const scenarios[] = {SCENARIOS(MODEL_SCENARIO_REF)};          \
 	static const struct sabotage sabotages[] = {SABOTAGES(MODEL_SABOTAGE_REF)};                \
 	SCENARIOS(MODEL_SCENARIO)                                                                  \
 	SABOTAGES(MODEL_SABOTAGE)                                                                  \
-	static void every_site_is_sabotaged(void)                                                  \
+	static void MODEL_NAME(misses_no_site)(void)                                               \
 	{                                                                                          \
 		model_sabotages_complete(scenarios, sizeof(scenarios) / sizeof(scenarios[0]),      \
 					 sabotages, sizeof(sabotages) / sizeof(sabotages[0]));     \
@@ -108,7 +112,7 @@ static inline void model_sabotages_complete(const struct mc_test *const *t, size
 		T_INIT(argc, argv);                                                                \
 		SCENARIOS(MODEL_SCENARIO_RUN)                                                      \
 		SABOTAGES(MODEL_SABOTAGE_RUN)                                                      \
-		T_RUN(every_site_is_sabotaged);                                                    \
+		MODEL_T_RUN(MODEL_NAME(misses_no_site))                                            \
 		return t_done();                                                                   \
 	}
 

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #define URDS_MODEL_ATOMICS "model_atomics.h"
+#define MODEL_PRIMITIVE ready_token
 #include "runtime/ready_token.h"
 #include "model_test.h"
 

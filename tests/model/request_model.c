@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #define URDS_MODEL_ATOMICS "model_atomics.h"
+#define MODEL_PRIMITIVE request
 #include "runtime/request.h"
 #include "model_test.h"
 

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #define URDS_MODEL_ATOMICS "model_atomics.h"
+#define MODEL_PRIMITIVE tx_role
 #include "runtime/tx_role.h"
 #include "model_test.h"
 
