@@ -10,6 +10,9 @@
 #include "model_test.h"
 
 #define MSGS 3
+#define BASE UINT32_MAX /* index of the first message: the next is 0 */
+#define SLOT(i) (((i)-BASE) % log_.slots)
+#define GHOST(i) ghost[(i)-BASE]
 
 static struct {
 	struct mc_mutex append;
@@ -39,14 +42,14 @@ static void setup_slots(uint32_t slots)
 	for (int i = 0; i <= MSGS; i++)
 		ghost[i].cancelled = -1;
 	mc_mutex_init(&log_.append);
-	atomic_init(&log_.claimed, 0);
-	atomic_init(&log_.tx.taking, 0);
-	atomic_init(&log_.tx.sent, 0);
+	atomic_init(&log_.claimed, BASE);
+	atomic_init(&log_.tx.taking, BASE);
+	atomic_init(&log_.tx.sent, BASE);
 	log_.slots = slots;
 	log_.replays = false;
-	MC_W(log_.head, 0);
-	MC_W(log_.tail, 0);
-	MC_W(log_.begun, 0);
+	MC_W(log_.head, BASE);
+	MC_W(log_.tail, BASE);
+	MC_W(log_.begun, BASE);
 	MC_W(log_.split, 0);
 	MC_W(log_.rewound, 0);
 	for (uint32_t i = 0; i < slots; i++) {
@@ -64,7 +67,7 @@ static void append(void)
 
 	mc_lock(&log_.append);
 	i = MC_R(log_.head);
-	slot = i % log_.slots;
+	slot = SLOT(i);
 	if (i - MC_R(log_.tail) == log_.slots)
 		MC_W(log_.tail, urds_claim_sent(&log_.tx));
 	if (i - MC_R(log_.tail) == log_.slots) {
@@ -80,13 +83,13 @@ static void append(void)
 
 	MC_W(log_.payload[slot], i + 10);
 	urds_claim_commit(&log_.state[slot]);
-	ghost[i].appended = true;
+	GHOST(i).appended = true;
 }
 
 static void check_entry(uint32_t i)
 {
-	MC_ASSERT(MC_R(log_.id[i % log_.slots]) == i);
-	MC_ASSERT(MC_R(log_.payload[i % log_.slots]) == i + 10);
+	MC_ASSERT(MC_R(log_.id[SLOT(i)]) == i);
+	MC_ASSERT(MC_R(log_.payload[SLOT(i)]) == i + 10);
 }
 
 /* One run. The transport takes up to @max messages, the last of them in part only if @split. */
@@ -101,10 +104,10 @@ static void transmit(uint32_t max, bool split)
 	}
 	if (!urds_claim_before(i, end))
 		return;
-	MC_ASSERT(MC_R(log_.link[i % log_.slots]) == i);
+	MC_ASSERT(MC_R(log_.link[SLOT(i)]) == i);
 	urds_claim_take_begin(&log_.tx, end);
 	for (; i != end; i++) {
-		enum urds_claim_take take = urds_claim_take_one(&log_.state[i % log_.slots]);
+		enum urds_claim_take take = urds_claim_take_one(&log_.state[SLOT(i)]);
 
 		if (take == URDS_CLAIM_STOP || (take == URDS_CLAIM_SEND && n == max))
 			break;
@@ -112,8 +115,8 @@ static void transmit(uint32_t max, bool split)
 			continue;
 		n++;
 		check_entry(i);
-		ghost[i].sent[log_.replays]++;
-		MC_ASSERT(ghost[i].sent[log_.replays] == 1);
+		GHOST(i).sent[log_.replays]++;
+		MC_ASSERT(GHOST(i).sent[log_.replays] == 1);
 		if (n == max && split) {
 			i++;
 			MC_W(log_.split, 1);
@@ -128,13 +131,12 @@ static void cancel_all(void)
 {
 	mc_lock(&log_.append);
 	for (uint32_t i = MC_R(log_.tail); i != MC_R(log_.head); i++) {
-		enum urds_claim_cancelled c =
-		    urds_claim_cancel(&log_.tx, &log_.state[i % log_.slots], i);
+		enum urds_claim_cancelled c = urds_claim_cancel(&log_.tx, &log_.state[SLOT(i)], i);
 
 		if (c == URDS_CANCEL_ALREADY)
 			continue;
-		ghost[i].cancelled = (int)c;
-		ghost[i].cancelled_in_replay = MC_R(log_.rewound) != 0;
+		GHOST(i).cancelled = (int)c;
+		GHOST(i).cancelled_in_replay = MC_R(log_.rewound) != 0;
 	}
 	mc_unlock(&log_.append);
 }
@@ -228,7 +230,9 @@ static void transmitter(void)
 
 static void transmitter_partial(void)
 {
-	transmit((uint32_t)mc_choose(3), mc_choose(2));
+	uint32_t max = (uint32_t)mc_choose(3);
+
+	transmit(max, mc_choose(2));
 	transmit(MSGS, false);
 }
 
@@ -253,12 +257,12 @@ static void finish_cancels(void)
 	before = MC_R(log_.begun);
 	mc_lock(&log_.append);
 	for (uint32_t i = before; i != MC_R(log_.head); i++)
-		MC_ASSERT(urds_claim_cancel(&log_.tx, &log_.state[i], i) == URDS_CANCEL_WON);
+		MC_ASSERT(urds_claim_cancel(&log_.tx, &log_.state[SLOT(i)], i) == URDS_CANCEL_WON);
 	mc_unlock(&log_.append);
 	rewind_log();
 	mc_lock(&log_.append);
 	for (uint32_t i = MC_R(log_.tail); i != before; i++)
-		MC_ASSERT(urds_claim_cancel(&log_.tx, &log_.state[i], i) == URDS_CANCEL_WON);
+		MC_ASSERT(urds_claim_cancel(&log_.tx, &log_.state[SLOT(i)], i) == URDS_CANCEL_WON);
 	mc_unlock(&log_.append);
 	transmit(MSGS, false);
 	for (uint32_t i = 0; i < MSGS; i++)
@@ -271,7 +275,9 @@ TEST(log_claim__3_threads, setup3, {sender2, sender, transmitter2}, finish);
 TEST(log_claim__recycled_slot, setup_one, {sender2, transmitter2}, finish);
 TEST(log_claim__recycled_slot_3_threads, setup_recycling, {sender, sender, transmitter2}, finish);
 TEST(log_claim__cancel, setup_committed, {canceller, transmitter_partial}, finish);
-TEST(log_claim__cancel_3_threads, setup3, {sender, canceller, transmitter2}, finish);
+TEST(log_claim__cancel_3_threads, setup3, {sender2, canceller, transmitter2}, finish);
+TEST(log_claim__cancel_partial_3_threads, setup_recycling, {sender, canceller, transmitter_partial},
+     finish);
 TEST(log_claim__two_cancellers, setup_committed, {canceller, canceller, transmitter}, finish);
 TEST(log_claim__replay, setup_committed, {canceller, transmitter_replays}, finish);
 TEST(log_claim__replay_recycles, setup_recycling, {sender, transmitter_replays}, finish);
@@ -286,6 +292,7 @@ TEST(log_claim__left_is_cancellable, setup3, {sender2, transmitter}, finish_canc
 	X(log_claim__recycled_slot_3_threads)                                                      \
 	X(log_claim__cancel)                                                                       \
 	X(log_claim__cancel_3_threads)                                                             \
+	X(log_claim__cancel_partial_3_threads)                                                     \
 	X(log_claim__two_cancellers)                                                               \
 	X(log_claim__replay)                                                                       \
 	X(log_claim__replay_recycles)                                                              \

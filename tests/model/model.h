@@ -13,8 +13,8 @@
  * view, in the order they run, which is the RC11 rule for fences. A failing compare-and-swap may
  * read a stale store, a succeeding one follows the store it read. Not modelled: load buffering
  * (reading what a later store of another thread depends on; RC11 forbids it), spurious failure of
- * weak compare-and-swap, mixed-size access. Seq_cst loads and stores are no stronger than here
- * needed (a global view per location); the headers under test use only fences.
+ * weak compare-and-swap, mixed-size access. Seq_cst loads and stores exchange views of their own
+ * location only; the headers under test use no seq_cst but fences.
  *
  * Plain variables go through MC_R and MC_W, which find data races by vector clocks. Variables
  * touched directly are ghosts: the protocol must not depend on them, and they may only record what
