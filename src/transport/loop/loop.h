@@ -32,7 +32,7 @@ void urds_loop_free(struct urds_transport *t);
 size_t urds_loop_run(struct urds_transport *t);
 
 /* Is there anything to run? Cheap, no lock. */
-bool urds_loop_pending(const struct urds_transport *t);
+bool urds_loop_pending(struct urds_transport *t);
 
 extern const struct urds_data_ops urds_loop_data;
 extern const struct urds_connect_ops urds_loop_connect;
