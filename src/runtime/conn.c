@@ -11,6 +11,8 @@
 #include <assert.h>
 
 #include "platform/clock.h"
+#include "platform/cpu.h"
+#include "platform/futex.h"
 #include "platform/random.h"
 
 enum todo_kind { TODO_DIAL, TODO_CLOSE, TODO_RESET, TODO_TRANSMIT, TODO_RECEIVE, TODO_CHECK, TODO_PARKED };
@@ -56,7 +58,8 @@ void path_role_take(struct path *h)
 			continue;
 		}
 		/* The holder lost its CPU: let it run. */
-		urds_futex_nap(URDS_US(50));
+		urds_futex_wait(&h->role.word, atomic_load_explicit(&h->role.word, memory_order_relaxed),
+				urds_clock_ns() + URDS_US(50));
 	}
 }
 
@@ -74,11 +77,14 @@ static void attach(struct peer *p, struct path *h, struct urds_link *l, bool dia
 	our_probe(p, &us);
 	path_role_take(h);
 	urds_lock_acquire(&h->append);
+	if (!l->user)
+		peer_hold(p); /* until on_closed() */
 	l->user = h;
 	atomic_store(&h->kind, URDS_KIND_UNKNOWN);
 	atomic_store(&h->must_drop, false);
 	atomic_store(&h->is_ending, false);
 	atomic_store(&h->ack_seen, 0);
+	atomic_store(&h->rx_ended, false);
 	h->is_heard = false;
 	h->end_by = URDS_NEVER;
 	urds_path_tx_up(&h->tx, dialled, &us);
@@ -101,6 +107,7 @@ static void park(struct peer *p, unsigned k, struct urds_link *l, struct todo *t
 	}
 	urds_count(p->e, URDS_C_conn_parked, 1);
 	p->parked[k] = (struct parked_link){.link = l};
+	peer_hold(p);
 	l->user = parked_tag(p);
 	add(t, TODO_PARKED, NULL, l);
 }
@@ -256,12 +263,15 @@ static void dial(struct peer *p, struct path *h)
 {
 	struct urds_transport *t = transport_of(p);
 	struct urds_link *l = NULL, *close = NULL;
+	bool off = atomic_load(&p->e->is_closing);
 	int lane = urds_peer_dials(&p->core) ? h->slot : -1;
-	int rc = atomic_load(&p->e->is_closing)
-			 ? -URDS_ECANCELED
-			 : t->connect->dial(t, &p->core.local, &p->core.remote, lane, h, &l);
+	int rc;
 
+	peer_hold(p); /* until on_closed() */
+	rc = off ? -URDS_ECANCELED
+		 : t->connect->dial(t, &p->core.local, &p->core.remote, lane, h, &l);
 	if (rc < 0) {
+		peer_drop(p);
 		PEER_EVENT(p, NULL,
 			   urds_peer_dialled(&p->core, h->slot, false, urds_clock_ns(), urds_random64(), &out));
 		return;
@@ -418,10 +428,13 @@ static void on_readable(struct urds_link *l, bool ended)
 
 	if (!user)
 		return; /* not placed yet: whoever places it reads */
-	if (is_parked(user))
+	if (is_parked(user)) {
 		parked_readable(is_parked(user), l);
-	else
-		path_receive(user);
+		return;
+	}
+	if (ended)
+		atomic_store_explicit(&((struct path *)user)->rx_ended, true, memory_order_release);
+	path_receive(user);
 }
 
 static void on_writable(struct urds_link *l)
@@ -488,12 +501,25 @@ static void on_accept(struct urds_listener *ls, struct urds_link *l, const struc
 	peer_drop(p);
 }
 
+static void on_closed(struct urds_link *l)
+{
+	void *user = l->user;
+	struct peer *p;
+
+	if (!user)
+		return;
+	p = is_parked(user) ? is_parked(user) : ((struct path *)user)->peer;
+	peer_collect(p);
+	peer_drop(p);
+}
+
 const struct urds_link_sink engine_sink = {.on_readable = on_readable,
 					   .on_writable = on_writable,
 					   .on_rx = on_rx,
 					   .on_tx_released = on_tx_released,
 					   .on_connected = on_connected,
-					   .on_accept = on_accept};
+					   .on_accept = on_accept,
+					   .on_closed = on_closed};
 
 /* ---------------------------------------------------------------- time */
 

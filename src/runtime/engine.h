@@ -99,7 +99,8 @@ struct urds_sock {
 	struct urds_addr to_addr;
 
 	urds_ns rcvtimeo, sndtimeo; /* 0: for ever */
-	struct path *hot;	    /* compared only: the path that delivered last */
+	struct path *hot;	    /* rx_lock: the path that delivered last; holds a reference on its peer */
+	_Atomic uint32_t any_waiters; /* sock_wait() calls, on rx_waiters with port ANY_EVENT */
 	uint64_t inode;
 	int fds[2]; /* [0] is the application's; -1: none */
 	struct urds_ready_token token;	 /* readable */
@@ -107,6 +108,8 @@ struct urds_sock {
 	uint32_t options;		 /* SOCK_OPT_* */
 	int8_t transport;		 /* SO_RDS_TRANSPORT preset, or -1 */
 };
+
+#define ANY_EVENT 1 /* waiter.port on rx_waiters: wakes for room too, takes no message */
 
 enum { SOCK_OPT_RECVERR = 1, SOCK_OPT_CONG_MONITOR = 2, SOCK_OPT_TIMESTAMP = 4 };
 
@@ -127,11 +130,15 @@ struct path {
 	struct urds_lock append;
 	struct urds_tx_role role;
 	struct urds_path_tx tx;
+	uint64_t queued_msgs, queued_bytes; /* append: counters send_queued and copy_from_user */
 	_Atomic uint32_t gathered;   /* wire bytes appended since the last transmit */
 	_Atomic urds_ns gather_since;
 	_Atomic bool wants_sample;   /* ask the transport what is acknowledged */
 	_Atomic bool wants_ack;	     /* ask an urds peer for an acknowledgement */
 	_Atomic bool poll_armed;
+	_Atomic bool rx_ended;	     /* an end was reported: read on until it is met */
+	struct urds_link *rx_link;   /* rx role: the one read last; compared only */
+	bool rx_fresh;		     /* rx role: not read to its end once: what was reported before is unknown */
 	bool is_heard;		     /* rx role: a header has come on this connection */
 	bool rx_posted;		     /* rx role: the transport holds our buffers */
 	_Atomic uint64_t rx_completed; /* bytes of a posted read, plus 1 */
@@ -180,6 +187,7 @@ struct node {
 	struct urds_addr addr;
 	struct urds_listener *tcp, *loop;
 	void *record; /* ownership record of lib/, or NULL */
+	void (*on_fork)(void *record); /* in a fork child: close its descriptors */
 	struct urds_lock map_lock;
 	struct urds_localmap map;
 	_Atomic uint32_t map_gen; /* of map */
@@ -241,6 +249,10 @@ struct urds_ctx {
 	_Atomic uint64_t counters[URDS_C_MAX];
 	struct urds_ctx *next; /* list of contexts, for fork and exit */
 
+	/* Ownership records (lib/): taken before the port, dropped after it. May be NULL. */
+	int (*take_record)(struct node *n);
+	void (*drop_record)(struct node *n);
+
 	/* Test hook: every message queued at a socket, before its ack can go out. NULL in production. */
 	void (*on_queued)(void *arg, const struct urds_addr *from, const struct urds_rx_item *it);
 	void *hook_arg;
@@ -296,9 +308,12 @@ void path_transmit(struct path *p);
 /* Waits for the role, which nobody holds long. */
 void path_role_take(struct path *p);
 void path_role_leave(struct path *p);
-void path_gather(struct path *p, urds_ns now); /* leave it for a burst */
+/* Leaves what was appended for a burst: it goes out with the next transmit, at the latest in 50 us. */
+void path_gather(struct path *p, urds_ns now);
+/* Transmits what was gathered before @older_than. */
 void flush_dirty(struct urds_ctx *e, urds_ns older_than);
-void path_sample_acks(struct path *p); /* ask the transport, release what it acknowledged */
+/* Role held. Releases what is acknowledged by the rules of the connection's kind. */
+void path_release_acked(struct path *p, struct urds_link *l);
 void flusher_main(void *ctx);
 void maps_push(struct node *n);
 
@@ -325,10 +340,16 @@ void waiter_unlink(struct waiter *w);
 /* Blocks until @w is over or until its deadline, driving the wire meanwhile. 0: woken; look again.
  * -URDS_ETIMEDOUT, -URDS_EINTR, -URDS_EBADF. @spin: a path to watch before sleeping, or NULL. */
 int waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin);
+/* Runs connections in memory, as far as they have anything. */
+void engine_run_loop(struct urds_ctx *e);
+/* Has the call this thread is blocked in got what it waits for? */
+bool waiter_is_over(void);
 /* Completes up to @n of them, with @result. The lock of the list is held. */
 void wait_list_wake(struct urds_ctx *e, struct wait_list *l, unsigned n, int result);
 /* Those waiting for @port. */
 void wait_list_wake_port(struct urds_ctx *e, struct wait_list *l, uint16_t port);
+/* Those of calls on @s. */
+void wait_list_wake_sock(struct urds_ctx *e, struct wait_list *l, const struct urds_sock *s);
 
 /* ---- sock.c */
 int sock_new(struct urds_ctx *e, struct urds_sock **out);
@@ -342,13 +363,18 @@ int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct 
 /* Takes (or, @peek, borrows with a reference) the next message. */
 int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool peek);
 void sock_recv_done(struct urds_rxq_ent *m);
-int sock_wait(struct urds_sock *s, int events, urds_ns deadline); /* 1 in, 4 out as POLLIN, POLLOUT */
+/* Return: the ready ones of @events, 0 at the deadline, or negative. */
+int sock_wait(struct urds_sock *s, int events, urds_ns deadline);
+enum { SOCK_IN = 1, SOCK_OUT = 2 };
 void sock_cancel(struct urds_sock *s, const struct urds_endpoint *to);
 void sock_freed(struct urds_sock *s, uint64_t bytes); /* acknowledged */
 void sock_rx_news(struct urds_sock *s, unsigned news, size_t n); /* rx_lock held: wake readers */
-void sock_flip(struct urds_sock *s, bool congested);
-int sock_fd(struct urds_sock *s);
+bool sock_flip(struct urds_sock *s, bool congested); /* rx_lock held; true: the map changed */
+
+/* ---- token.c: the descriptor */
+int sock_fd(struct urds_sock *s); /* >= 0 or negative */
 void sock_token(struct urds_sock *s);
+void sock_close_fds(struct urds_sock *s);
 
 /* ---- info.c */
 /* Return: size of one element, -URDS_ENOSPC (*len = needed), -URDS_ENOPROTOOPT. */
