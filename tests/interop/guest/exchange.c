@@ -330,7 +330,7 @@ static bool run(struct exchange *x)
 		now = now_ms();
 		done = x->sent + received(x);
 		phase = phase_of(x);
-		if (phase == PHASE_COMPLETE && complete == 0) {
+		if (phase != PHASE_RUN && complete == 0) {
 			complete = now;
 			say("complete after %lld ms", (long long)(now - start));
 		}
