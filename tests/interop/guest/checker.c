@@ -90,14 +90,16 @@ static void settle_order(struct checker *c, uint64_t to)
 
 		for (unsigned i = 0; i < n; i++)
 			/* if something behind it came before, it is not in order */
-			same[i][j] = c->limbo[i].len == len && c->limbo[i].expected == c->expected &&
+			same[i][j] = c->limbo[i].len == len &&
+				     c->limbo[i].expected == c->expected &&
 				     memcmp(c->limbo[i].bytes, c->scratch, len) == 0;
 	}
 	memset(best[n], 0, sizeof(best[n]));
 	for (unsigned i = n; i-- > 0;) {
 		best[i][g] = 0;
 		for (unsigned j = g; j-- > 0;) {
-			uint16_t skip = best[i + 1][j] > best[i][j + 1] ? best[i + 1][j] : best[i][j + 1];
+			uint16_t skip =
+			    best[i + 1][j] > best[i][j + 1] ? best[i + 1][j] : best[i][j + 1];
 			uint16_t use = (uint16_t)(best[i + 1][j + 1] + 1);
 
 			best[i][j] = same[i][j] && use > skip ? use : skip;
@@ -247,7 +249,8 @@ void checker_take(struct checker *c, const uint8_t *buf, size_t len)
 	} else if (stream_parse(&h, buf, len) < 0) {
 		c->corrupt++;
 		/* Most likely it is the next one. */
-		if (c->expected < c->stream.spec->count && stream_size(&c->stream, c->expected) == len)
+		if (c->expected < c->stream.spec->count &&
+		    stream_size(&c->stream, c->expected) == len)
 			mark(c, c->expected++);
 	} else if (h.id != c->stream.id || h.seed != c->stream.spec->seed) {
 		c->corrupt++;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* The receiver's check of a verified stream: tells loss, duplicates, wrong order and damage apart. */
+/* The receiver's check of a verified stream: tells loss, duplicates, wrong order and damage apart.
+ */
 #ifndef RDSPEER_CHECKER_H
 #define RDSPEER_CHECKER_H
 

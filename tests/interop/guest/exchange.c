@@ -36,12 +36,12 @@ struct pair {
 	struct addr local, peer;
 	struct stream tx;
 	struct checker rx;
-	uint64_t next;	     /* index to send */
-	uint8_t *out;	     /* what could not be sent yet */
+	uint64_t next; /* index to send */
+	uint8_t *out;  /* what could not be sent yet */
 	size_t out_len;
 	bool has_out, is_data, is_full, is_congested, owes_heard, has_fin, has_bye;
 	int64_t retry, hello; /* when */
-	uint64_t alien;	     /* messages of others */
+	uint64_t alien;	      /* messages of others */
 };
 
 struct exchange {
@@ -98,7 +98,8 @@ static void take(struct exchange *x, struct pair *p, uint8_t *buf, size_t len)
 
 	if (p == x->pairs && fault_fits(f, buf, len)) {
 		f->is_done = true;
-		say("fault injected at message %llu, %zu bytes", (unsigned long long)f->seen - 1, len);
+		say("fault injected at message %llu, %zu bytes", (unsigned long long)f->seen - 1,
+		    len);
 		if (f->kind == FAULT_DROP)
 			return;
 		if (f->kind == FAULT_DUP)
@@ -195,7 +196,8 @@ static void pump_in(struct exchange *x, struct pair *p)
 		if (n < 0)
 			continue;
 		if (!addr_equal(&from, &p->peer)) {
-			say("note: %zd bytes from %s came to %s", n, addr_text(&from), addr_text(&p->local));
+			say("note: %zd bytes from %s came to %s", n, addr_text(&from),
+			    addr_text(&p->local));
 			p->alien++;
 			continue;
 		}
@@ -226,7 +228,8 @@ static void say_state(const struct exchange *x, const char *word)
 	for (unsigned i = 0; i < x->n_pairs; i++) {
 		const struct pair *p = &x->pairs[i];
 
-		say("%s pair %u sent %llu received %llu congested %d full %d fin %d/%d bye %d/%d unacked %d",
+		say("%s pair %u sent %llu received %llu congested %d full %d fin %d/%d bye %d/%d "
+		    "unacked %d",
 		    word, i, (unsigned long long)p->next, (unsigned long long)p->rx.received,
 		    p->is_congested, p->is_full, p->has_fin, p->rx.is_fin, p->has_bye, p->rx.is_bye,
 		    rds_unacked(p->fd, &p->local));
@@ -241,8 +244,8 @@ static void wait_work(struct exchange *x, struct pollfd *fds)
 
 	for (unsigned i = 0; i < x->n_pairs; i++) {
 		struct pair *p = &x->pairs[i];
-		bool more = p->has_out || p->owes_heard || is_bye_due(p) ||
-			    (p->rx.is_heard && !p->has_fin);
+		bool more =
+		    p->has_out || p->owes_heard || is_bye_due(p) || (p->rx.is_heard && !p->has_fin);
 
 		fds[i] = (struct pollfd){.fd = p->fd, .events = POLLIN};
 		if (!p->rx.is_heard && !p->has_out && p->hello < until)
@@ -352,7 +355,9 @@ static bool run(struct exchange *x)
 		}
 		if (peer_stop || now - moved > (int64_t)o->stall_s * 1000 ||
 		    now - start > (int64_t)o->timeout_s * 1000) {
-			say(peer_stop ? "stopped" : now - moved > (int64_t)o->stall_s * 1000 ? "stalled" : "timeout");
+			say(peer_stop				       ? "stopped"
+			    : now - moved > (int64_t)o->stall_s * 1000 ? "stalled"
+								       : "timeout");
 			say_state(x, "state");
 			break;
 		}
@@ -370,10 +375,11 @@ int mode_exchange(struct options *o)
 	bool is_ok;
 
 	x.tx_spec = (struct stream_spec){
-		.seed = o->seed, .count = o->send, .big = o->big, .empty = o->empty};
+	    .seed = o->seed, .count = o->send, .big = o->big, .empty = o->empty};
 	x.rx_spec = (struct stream_spec){
-		.seed = o->seed, .count = o->recv, .big = o->recv_big, .empty = o->recv_empty};
-	if (stream_spec_init(&x.tx_spec, o->sizes) < 0 || stream_spec_init(&x.rx_spec, o->sizes) < 0 ||
+	    .seed = o->seed, .count = o->recv, .big = o->recv_big, .empty = o->recv_empty};
+	if (stream_spec_init(&x.tx_spec, o->sizes) < 0 ||
+	    stream_spec_init(&x.rx_spec, o->sizes) < 0 ||
 	    (o->fault && parse_fault(&x.fault, o->fault) < 0)) {
 		fprintf(stderr, "rdspeer: these counts, sizes or faults make no sense\n");
 		return EXIT_USAGE;

@@ -11,10 +11,9 @@
 static const struct {
 	const char *name;
 	int id;
-} lists[] = {{"counters", 10000}, {"connections", 10001}, {"send", 10003},
-	     {"retrans", 10004},  {"recv", 10005},	  {"sockets", 10006},
-	     {"tcp", 10007},	  {"connections6", 10011}, {"send6", 10012},
-	     {"retrans6", 10013}, {"recv6", 10014},	  {"sockets6", 10015},
+} lists[] = {{"counters", 10000}, {"connections", 10001}, {"send", 10003},  {"retrans", 10004},
+	     {"recv", 10005},	  {"sockets", 10006},	  {"tcp", 10007},   {"connections6", 10011},
+	     {"send6", 10012},	  {"retrans6", 10013},	  {"recv6", 10014}, {"sockets6", 10015},
 	     {"tcp6", 10016}};
 
 static unsigned long long host_int(const uint8_t *p, size_t n)
@@ -84,7 +83,8 @@ static void tcp(const uint8_t *p, bool v6)
 {
 	size_t a = v6 ? 16 : 4, end = 2 * a + 4;
 
-	say("tcp %s:%u %s:%u hdr_rem %llu data_rem %llu sent_nxt %llu expected_una %llu seen_una %llu",
+	say("tcp %s:%u %s:%u hdr_rem %llu data_rem %llu sent_nxt %llu expected_una %llu seen_una "
+	    "%llu",
 	    host(p, v6), port(p + a), host(p + a + 2, v6), port(p + 2 * a + 2),
 	    host_int(p + end, 8), host_int(p + end + 8, 8), host_int(p + end + 16, 4),
 	    host_int(p + end + 20, 4), host_int(p + end + 24, 4));

@@ -104,10 +104,12 @@ const char *addr_text(const struct addr *a)
 	char host[INET6_ADDRSTRLEN] = "?", *out = texts[next++ % 8];
 
 	if (a->ss.ss_family == AF_INET6) {
-		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)&a->ss)->sin6_addr, host, sizeof(host));
+		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)&a->ss)->sin6_addr, host,
+			  sizeof(host));
 		snprintf(out, 64, "[%s]:%u", host, addr_port(a));
 	} else {
-		inet_ntop(AF_INET, &((const struct sockaddr_in *)&a->ss)->sin_addr, host, sizeof(host));
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)&a->ss)->sin_addr, host,
+			  sizeof(host));
 		snprintf(out, 64, "%s:%u", host, addr_port(a));
 	}
 	return out;
@@ -157,12 +159,14 @@ int rds_socket(const struct addr *local, const struct options *o)
 
 	if (fd < 0)
 		fail("socket(AF_RDS)");
-	/* The kernel doubles the value, RDS halves it. FORCE passes the system's limit (needs root). */
+	/* The kernel doubles the value, RDS halves it. FORCE passes the system's limit (needs
+	 * root). */
 	if (o->sndbuf && setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &o->sndbuf, sizeof(int)) < 0)
 		fail("SO_SNDBUFFORCE %d", o->sndbuf);
 	if (o->rcvbuf && setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &o->rcvbuf, sizeof(int)) < 0)
 		fail("SO_RCVBUFFORCE %d", o->rcvbuf);
-	if (!o->no_monitor && setsockopt(fd, RDS_LEVEL, RDS_OPT_CONG_MONITOR, &one, sizeof(one)) < 0)
+	if (!o->no_monitor &&
+	    setsockopt(fd, RDS_LEVEL, RDS_OPT_CONG_MONITOR, &one, sizeof(one)) < 0)
 		fail("RDS_CONG_MONITOR");
 	if (bind(fd, (const struct sockaddr *)&local->ss, local->len) < 0)
 		fail("bind %s", addr_text(local));
@@ -251,7 +255,8 @@ int rds_unacked(int fd, const struct addr *local)
 		if (len < 0)
 			return -1;
 		for (size_t i = 0; item >= 46 && i + item <= (size_t)len; i += item)
-			n += memcmp(list + i + 12, me.addr, 16) == 0 && memcmp(list + i + 44, port, 2) == 0;
+			n += memcmp(list + i + 12, me.addr, 16) == 0 &&
+			     memcmp(list + i + 44, port, 2) == 0;
 		free(list);
 	}
 	return n;

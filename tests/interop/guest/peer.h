@@ -63,7 +63,8 @@ struct stream_end addr_end(const struct addr *a);
 int rds_socket(const struct addr *local, const struct options *o);
 /* Return: bytes; -1: nothing now (errno EAGAIN or ENOBUFS: congested). Exits on other failures. */
 ssize_t rds_send(int fd, const void *buf, size_t len, const struct addr *to);
-/* Return: bytes; -1: nothing now; -2: no message, but *@cong has the ports (modulo 64) that cleared. */
+/* Return: bytes; -1: nothing now; -2: no message, but *@cong has the ports (modulo 64) that
+ * cleared. */
 ssize_t rds_recv(int fd, void *buf, size_t room, struct addr *from, uint64_t *cong);
 /* Messages of socket @local that the peer's kernel has not acknowledged; -1: cannot tell. */
 int rds_unacked(int fd, const struct addr *local);

@@ -19,24 +19,25 @@
 volatile sig_atomic_t peer_stop;
 
 static const char usage_text[] =
-	"usage: rdspeer MODE ...\n"
-	"  exchange --local ADDR:PORT --peer ADDR:PORT --send N --recv N [--seed S] [--sizes SPEC]\n"
-	"           [--big K] [--empty E] [--recv-big K] [--recv-empty E] [--pairs P] [--linger S]\n"
-	"           [--fault drop|dup|swap|corrupt[:any|empty|short|long][@N]]\n"
-	"                      verified messages both ways (PROTOCOL.md); counts are for each pair\n"
-	"  show --local ADDR:PORT --peer ADDR:PORT --send N ... [--count N]\n"
-	"                      size and first bytes of the messages from local to peer\n"
-	"  selfcheck [--seed S]  test the checker of exchange, without sockets\n"
-	"  serve ADDR:PORT     send every message back to its sender\n"
-	"  sink ADDR:PORT [--hold S] [--count N]   receive, throw away; first wait S seconds\n"
-	"  flood --local ADDR:PORT --peer ADDR:PORT [--size B] [--count N]   send until told to stop\n"
-	"  ping ADDR [-I ADDR] [-c N] [--interval MS]   empty messages to port 0\n"
-	"  catrecv ADDR:PORT [-o FILE]       payloads to standard output, until an empty message\n"
-	"  catsend ADDR:PORT [-l ADDR[:PORT]] [-i FILE]   standard input in 64 KiB messages\n"
-	"  info NAME|NUMBER [--raw]          a list of the kernel (counters, connections, tcp, ...)\n"
-	"options of all: --timeout S (120) --stall S (30; 0 bytes moved) --sndbuf B (4 MiB) --rcvbuf B\n"
-	"           --seconds S (stop after) --no-monitor (no RDS_CONG_MONITOR)\n"
-	"exit status: 0 well, 1 a check or a system call failed or time ran out, 2 usage\n";
+    "usage: rdspeer MODE ...\n"
+    "  exchange --local ADDR:PORT --peer ADDR:PORT --send N --recv N [--seed S] [--sizes SPEC]\n"
+    "           [--big K] [--empty E] [--recv-big K] [--recv-empty E] [--pairs P] [--linger S]\n"
+    "           [--fault drop|dup|swap|corrupt[:any|empty|short|long][@N]]\n"
+    "                      verified messages both ways (PROTOCOL.md); counts are for each pair\n"
+    "  show --local ADDR:PORT --peer ADDR:PORT --send N ... [--count N]\n"
+    "                      size and first bytes of the messages from local to peer\n"
+    "  selfcheck [--seed S]  test the checker of exchange, without sockets\n"
+    "  serve ADDR:PORT     send every message back to its sender\n"
+    "  sink ADDR:PORT [--hold S] [--count N]   receive, throw away; first wait S seconds\n"
+    "  flood --local ADDR:PORT --peer ADDR:PORT [--size B] [--count N]   send until told to stop\n"
+    "  ping ADDR [-I ADDR] [-c N] [--interval MS]   empty messages to port 0\n"
+    "  catrecv ADDR:PORT [-o FILE]       payloads to standard output, until an empty message\n"
+    "  catsend ADDR:PORT [-l ADDR[:PORT]] [-i FILE]   standard input in 64 KiB messages\n"
+    "  info NAME|NUMBER [--raw]          a list of the kernel (counters, connections, tcp, ...)\n"
+    "options of all: --timeout S (120) --stall S (30; 0 bytes moved) --sndbuf B (4 MiB) --rcvbuf "
+    "B\n"
+    "           --seconds S (stop after) --no-monitor (no RDS_CONG_MONITOR)\n"
+    "exit status: 0 well, 1 a check or a system call failed or time ran out, 2 usage\n";
 
 static void on_signal(int sig)
 {
@@ -325,7 +326,7 @@ static int mode_catsend(struct options *o)
 static int mode_show(struct options *o)
 {
 	struct stream_spec spec = {
-		.seed = o->seed, .count = o->send, .big = o->big, .empty = o->empty};
+	    .seed = o->seed, .count = o->send, .big = o->big, .empty = o->empty};
 	struct stream_end from = addr_end(&o->local), to = addr_end(&o->peer);
 	struct stream s;
 	uint8_t *buf = buffer();
@@ -348,25 +349,61 @@ static int mode_show(struct options *o)
 	return 0;
 }
 
-enum { OPT_LOCAL = 'l', OPT_IN = 'i', OPT_OUT = 'o', OPT_SOURCE = 'I', OPT_COUNT = 'c',
-       OPT_PEER = 256, OPT_SEND, OPT_RECV, OPT_SEED, OPT_SIZES, OPT_BIG, OPT_EMPTY, OPT_RECV_BIG,
-       OPT_RECV_EMPTY, OPT_PAIRS, OPT_FAULT, OPT_TIMEOUT, OPT_STALL, OPT_LINGER, OPT_SNDBUF,
-       OPT_RCVBUF, OPT_HOLD, OPT_SECONDS, OPT_SIZE, OPT_INTERVAL, OPT_NO_MONITOR, OPT_RAW };
+enum {
+	OPT_LOCAL = 'l',
+	OPT_IN = 'i',
+	OPT_OUT = 'o',
+	OPT_SOURCE = 'I',
+	OPT_COUNT = 'c',
+	OPT_PEER = 256,
+	OPT_SEND,
+	OPT_RECV,
+	OPT_SEED,
+	OPT_SIZES,
+	OPT_BIG,
+	OPT_EMPTY,
+	OPT_RECV_BIG,
+	OPT_RECV_EMPTY,
+	OPT_PAIRS,
+	OPT_FAULT,
+	OPT_TIMEOUT,
+	OPT_STALL,
+	OPT_LINGER,
+	OPT_SNDBUF,
+	OPT_RCVBUF,
+	OPT_HOLD,
+	OPT_SECONDS,
+	OPT_SIZE,
+	OPT_INTERVAL,
+	OPT_NO_MONITOR,
+	OPT_RAW
+};
 
-static const struct option long_options[] = {
-	{"local", 1, NULL, OPT_LOCAL},	     {"peer", 1, NULL, OPT_PEER},
-	{"send", 1, NULL, OPT_SEND},	     {"recv", 1, NULL, OPT_RECV},
-	{"seed", 1, NULL, OPT_SEED},	     {"sizes", 1, NULL, OPT_SIZES},
-	{"big", 1, NULL, OPT_BIG},	     {"empty", 1, NULL, OPT_EMPTY},
-	{"recv-big", 1, NULL, OPT_RECV_BIG}, {"recv-empty", 1, NULL, OPT_RECV_EMPTY},
-	{"pairs", 1, NULL, OPT_PAIRS},	     {"fault", 1, NULL, OPT_FAULT},
-	{"timeout", 1, NULL, OPT_TIMEOUT},   {"stall", 1, NULL, OPT_STALL},
-	{"linger", 1, NULL, OPT_LINGER},     {"sndbuf", 1, NULL, OPT_SNDBUF},
-	{"rcvbuf", 1, NULL, OPT_RCVBUF},     {"hold", 1, NULL, OPT_HOLD},
-	{"seconds", 1, NULL, OPT_SECONDS},   {"size", 1, NULL, OPT_SIZE},
-	{"count", 1, NULL, OPT_COUNT},	     {"interval", 1, NULL, OPT_INTERVAL},
-	{"no-monitor", 0, NULL, OPT_NO_MONITOR}, {"raw", 0, NULL, OPT_RAW},
-	{NULL, 0, NULL, 0}};
+static const struct option long_options[] = {{"local", 1, NULL, OPT_LOCAL},
+					     {"peer", 1, NULL, OPT_PEER},
+					     {"send", 1, NULL, OPT_SEND},
+					     {"recv", 1, NULL, OPT_RECV},
+					     {"seed", 1, NULL, OPT_SEED},
+					     {"sizes", 1, NULL, OPT_SIZES},
+					     {"big", 1, NULL, OPT_BIG},
+					     {"empty", 1, NULL, OPT_EMPTY},
+					     {"recv-big", 1, NULL, OPT_RECV_BIG},
+					     {"recv-empty", 1, NULL, OPT_RECV_EMPTY},
+					     {"pairs", 1, NULL, OPT_PAIRS},
+					     {"fault", 1, NULL, OPT_FAULT},
+					     {"timeout", 1, NULL, OPT_TIMEOUT},
+					     {"stall", 1, NULL, OPT_STALL},
+					     {"linger", 1, NULL, OPT_LINGER},
+					     {"sndbuf", 1, NULL, OPT_SNDBUF},
+					     {"rcvbuf", 1, NULL, OPT_RCVBUF},
+					     {"hold", 1, NULL, OPT_HOLD},
+					     {"seconds", 1, NULL, OPT_SECONDS},
+					     {"size", 1, NULL, OPT_SIZE},
+					     {"count", 1, NULL, OPT_COUNT},
+					     {"interval", 1, NULL, OPT_INTERVAL},
+					     {"no-monitor", 0, NULL, OPT_NO_MONITOR},
+					     {"raw", 0, NULL, OPT_RAW},
+					     {NULL, 0, NULL, 0}};
 
 static uint64_t number(uint64_t max)
 {
@@ -386,39 +423,101 @@ static void parse(struct options *o, int argc, char **argv)
 	uint64_t recv_big = UINT64_MAX, recv_empty = UINT64_MAX;
 	int c;
 
-	*o = (struct options){.sizes = STREAM_DEFAULT_SIZES, .seed = 1, .pairs = 1, .timeout_s = 120,
-			      .stall_s = 30, .linger_s = 3, .sndbuf = 4 << 20, .size = 1000,
+	*o = (struct options){.sizes = STREAM_DEFAULT_SIZES,
+			      .seed = 1,
+			      .pairs = 1,
+			      .timeout_s = 120,
+			      .stall_s = 30,
+			      .linger_s = 3,
+			      .sndbuf = 4 << 20,
+			      .size = 1000,
 			      .interval_ms = 0};
 	while ((c = getopt_long(argc, argv, "l:i:o:I:c:", long_options, NULL)) != -1) {
 		switch (c) {
-		case OPT_LOCAL: o->local = parse_addr(optarg, false); o->has_local = true; break;
-		case OPT_PEER: o->peer = parse_addr(optarg, true); o->has_peer = true; break;
+		case OPT_LOCAL:
+			o->local = parse_addr(optarg, false);
+			o->has_local = true;
+			break;
+		case OPT_PEER:
+			o->peer = parse_addr(optarg, true);
+			o->has_peer = true;
+			break;
 		case OPT_IN:
-		case OPT_OUT: o->file = optarg; break;
-		case OPT_SOURCE: o->source = optarg; break;
-		case OPT_COUNT: o->count = number(1ull << 62); break;
-		case OPT_SEND: o->send = number(1u << 30); break;
-		case OPT_RECV: o->recv = number(1u << 30); break;
-		case OPT_SEED: o->seed = (uint32_t)number(UINT32_MAX); break;
-		case OPT_SIZES: o->sizes = optarg; break;
-		case OPT_BIG: o->big = number(1u << 30); break;
-		case OPT_EMPTY: o->empty = number(1u << 30); break;
-		case OPT_RECV_BIG: recv_big = number(1u << 30); break;
-		case OPT_RECV_EMPTY: recv_empty = number(1u << 30); break;
-		case OPT_PAIRS: o->pairs = (unsigned)number(64); break;
-		case OPT_FAULT: o->fault = optarg; break;
-		case OPT_TIMEOUT: o->timeout_s = (unsigned)number(86400); break;
-		case OPT_STALL: o->stall_s = (unsigned)number(86400); break;
-		case OPT_LINGER: o->linger_s = (unsigned)number(3600); break;
-		case OPT_SNDBUF: o->sndbuf = (int)number(1u << 29); break;
-		case OPT_RCVBUF: o->rcvbuf = (int)number(1u << 29); break;
-		case OPT_HOLD: o->hold_s = (unsigned)number(86400); break;
-		case OPT_SECONDS: o->seconds = (unsigned)number(86400); break;
-		case OPT_SIZE: o->size = number(STREAM_MAX); break;
-		case OPT_INTERVAL: o->interval_ms = (unsigned)number(60000); break;
-		case OPT_NO_MONITOR: o->no_monitor = true; break;
-		case OPT_RAW: o->raw = true; break;
-		default: fputs(usage_text, stderr); exit(EXIT_USAGE);
+		case OPT_OUT:
+			o->file = optarg;
+			break;
+		case OPT_SOURCE:
+			o->source = optarg;
+			break;
+		case OPT_COUNT:
+			o->count = number(1ull << 62);
+			break;
+		case OPT_SEND:
+			o->send = number(1u << 30);
+			break;
+		case OPT_RECV:
+			o->recv = number(1u << 30);
+			break;
+		case OPT_SEED:
+			o->seed = (uint32_t)number(UINT32_MAX);
+			break;
+		case OPT_SIZES:
+			o->sizes = optarg;
+			break;
+		case OPT_BIG:
+			o->big = number(1u << 30);
+			break;
+		case OPT_EMPTY:
+			o->empty = number(1u << 30);
+			break;
+		case OPT_RECV_BIG:
+			recv_big = number(1u << 30);
+			break;
+		case OPT_RECV_EMPTY:
+			recv_empty = number(1u << 30);
+			break;
+		case OPT_PAIRS:
+			o->pairs = (unsigned)number(64);
+			break;
+		case OPT_FAULT:
+			o->fault = optarg;
+			break;
+		case OPT_TIMEOUT:
+			o->timeout_s = (unsigned)number(86400);
+			break;
+		case OPT_STALL:
+			o->stall_s = (unsigned)number(86400);
+			break;
+		case OPT_LINGER:
+			o->linger_s = (unsigned)number(3600);
+			break;
+		case OPT_SNDBUF:
+			o->sndbuf = (int)number(1u << 29);
+			break;
+		case OPT_RCVBUF:
+			o->rcvbuf = (int)number(1u << 29);
+			break;
+		case OPT_HOLD:
+			o->hold_s = (unsigned)number(86400);
+			break;
+		case OPT_SECONDS:
+			o->seconds = (unsigned)number(86400);
+			break;
+		case OPT_SIZE:
+			o->size = number(STREAM_MAX);
+			break;
+		case OPT_INTERVAL:
+			o->interval_ms = (unsigned)number(60000);
+			break;
+		case OPT_NO_MONITOR:
+			o->no_monitor = true;
+			break;
+		case OPT_RAW:
+			o->raw = true;
+			break;
+		default:
+			fputs(usage_text, stderr);
+			exit(EXIT_USAGE);
 		}
 	}
 	o->recv_big = recv_big == UINT64_MAX ? o->big : recv_big;
@@ -431,7 +530,7 @@ static const struct {
 	const char *name;
 	int (*run)(struct options *o);
 	bool needs_both; /* --local and --peer */
-} modes[] = {{"exchange", mode_exchange, true}, {"show", mode_show, true},
+} modes[] = {{"exchange", mode_exchange, true},	   {"show", mode_show, true},
 	     {"selfcheck", mode_selfcheck, false}, {"serve", mode_serve, false},
 	     {"sink", mode_sink, false},	   {"flood", mode_flood, true},
 	     {"ping", mode_ping, false},	   {"catrecv", mode_catrecv, false},

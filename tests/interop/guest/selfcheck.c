@@ -21,7 +21,8 @@ struct book {
 
 static bool is_same(const struct book *b, unsigned i, unsigned k)
 {
-	return b->len[i] == b->len[k] && (b->len[i] == 0 || !memcmp(b->bytes[i], b->bytes[k], b->len[i]));
+	return b->len[i] == b->len[k] &&
+	       (b->len[i] == 0 || !memcmp(b->bytes[i], b->bytes[k], b->len[i]));
 }
 
 static void take(struct checker *c, const struct book *b, unsigned i)
@@ -65,15 +66,19 @@ static bool one(const struct stream *s, const struct book *b, enum fault f, unsi
 	checker_take(&c, fin, sizeof(fin));
 	lost = checker_end(&c);
 	want[f] = 1;
-	if ((f == SWAP && (at + 1 == COUNT || is_same(b, at, at + 1))) || (f == CORRUPT && b->len[at] == 0))
+	if ((f == SWAP && (at + 1 == COUNT || is_same(b, at, at + 1))) ||
+	    (f == CORRUPT && b->len[at] == 0))
 		want[f] = 0;
 	bool ok = lost == want[DROP] && c.duplicated == want[DUP] && c.reordered == want[SWAP] &&
 		  c.corrupt == want[CORRUPT] && c.received == COUNT - lost - c.corrupt;
-	/* One byte damaged to what another message has: some other fault is seen, that is enough. */
-	if (f == CORRUPT && b->len[at] > 0 && b->len[at] < 4 && lost + c.duplicated + c.reordered + c.corrupt)
+	/* One byte damaged to what another message has: some other fault is seen, that is enough.
+	 */
+	if (f == CORRUPT && b->len[at] > 0 && b->len[at] < 4 &&
+	    lost + c.duplicated + c.reordered + c.corrupt)
 		ok = true;
 	if (!ok)
-		say("wrong: seed %u %s at %u (%u bytes, then %u): lost %llu duplicated %llu reordered %llu "
+		say("wrong: seed %u %s at %u (%u bytes, then %u): lost %llu duplicated %llu "
+		    "reordered %llu "
 		    "corrupt %llu received %llu",
 		    s->spec->seed, names[f], at, b->len[at], at + 1 < COUNT ? b->len[at + 1] : 0,
 		    (unsigned long long)lost, (unsigned long long)c.duplicated,

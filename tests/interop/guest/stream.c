@@ -78,7 +78,8 @@ static int parse_sizes(struct stream_spec *s, const char *text)
 
 		if (s->n_classes == STREAM_CLASSES ||
 		    sscanf(text, "%u-%u*%u%n", &c->low, &c->high, &c->weight, &used) != 3 ||
-		    c->low > c->high || c->high > STREAM_MAX || c->weight == 0 || c->weight > 100000)
+		    c->low > c->high || c->high > STREAM_MAX || c->weight == 0 ||
+		    c->weight > 100000)
 			return -1;
 		s->weights += c->weight;
 		s->n_classes++;
@@ -183,7 +184,8 @@ uint32_t stream_message(const struct stream *s, uint64_t index, uint8_t *out)
 
 void stream_control(const struct stream *s, enum stream_kind kind, uint8_t *out)
 {
-	header(s, kind, kind == STREAM_HELLO ? s->spec->digest : s->spec->count, STREAM_HEADER, out);
+	header(s, kind, kind == STREAM_HELLO ? s->spec->digest : s->spec->count, STREAM_HEADER,
+	       out);
 }
 
 static bool is_kind(uint32_t magic)

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STREAM_HEADER 32u	 /* messages below this have no header */
+#define STREAM_HEADER 32u	   /* messages below this have no header */
 #define STREAM_MAX (1024u * 1024u) /* the largest RDS message */
 #define STREAM_CLASSES 16u
 #define STREAM_DEFAULT_SIZES "1-31*30,32-1024*40,1025-16384*20,16385-131072*8,131073-1048576*2"
