@@ -24,8 +24,11 @@ if [ "${1:-}" = --inside ]; then
 		if eval "$2"; then echo "ok - $1"; else echo "not ok - $1 (a $a, b $b)"; sed 's/^/# /' <<< "$out_a
 $out"; failed=1; fi
 	}
-	total=$((2 * n))
+	out='' out_a='' total=$((2 * n))
 	good="done sent $total received $total lost 0 duplicated 0 reordered 0 corrupt 0"
+	# Two kernels that meet lose messages while they settle on their 8 connections (README.md).
+	out=$(ip netns exec a "$rdspeer" ping 192.0.2.2 -c 3 --interval 300) a=$? b=0
+	verdict "ping" '[ $a = 0 ]'
 	both
 	grep -h took <<< "$out" | sed 's/^/# /'
 	verdict "kernel to kernel, $total messages each way" \
@@ -42,8 +45,6 @@ $out"; failed=1; fi
 		both --fault $fault@50
 		verdict "fault $fault is reported" '[ $a = 0 ] && [ $b = 1 ] && [[ $out == *"$want"* ]]'
 	done
-	out=$(ip netns exec a "$rdspeer" ping 192.0.2.2 -c 3) a=$? b=0
-	verdict "ping" '[ $a = 0 ]'
 	echo "1..6"
 	exit $failed
 fi

@@ -266,3 +266,14 @@ uint64_t checker_end(struct checker *c)
 	settle(c, c->stream.spec->count, true);
 	return c->stream.spec->count - c->n_got;
 }
+
+bool checker_gap(const struct checker *c, uint64_t *from, uint64_t *to)
+{
+	uint64_t count = c->stream.spec->count;
+
+	while (*from < count && is_got(c, *from))
+		++*from;
+	for (*to = *from; *to < count && !is_got(c, *to);)
+		++*to;
+	return *from < count;
+}

@@ -36,5 +36,7 @@ void checker_fini(struct checker *c);
 void checker_take(struct checker *c, const uint8_t *buf, size_t len);
 /* No more will come. Return: the number of messages lost. */
 uint64_t checker_end(struct checker *c);
+/* The first range of missing messages at or after @*from. Return: is there one, [*from, *to)? */
+bool checker_gap(const struct checker *c, uint64_t *from, uint64_t *to);
 
 #endif

@@ -367,6 +367,21 @@ static bool run(struct exchange *x)
 	return is_ok;
 }
 
+/* Which ones never came: a hint for whoever has to find out why. */
+static void say_lost(const struct pair *p, unsigned number)
+{
+	uint64_t from = 0, to;
+
+	for (unsigned n = 0; checker_gap(&p->rx, &from, &to); n++, from = to) {
+		if (n == 10) {
+			say("lost pair %u and more", number);
+			return;
+		}
+		say("lost pair %u messages %llu to %llu", number, (unsigned long long)from,
+		    (unsigned long long)to - 1);
+	}
+}
+
 int mode_exchange(struct options *o)
 {
 	struct exchange x = {.o = o};
@@ -396,6 +411,7 @@ int mode_exchange(struct options *o)
 
 		pump_in(&x, p);
 		lost += checker_end(&p->rx);
+		say_lost(p, i);
 		duplicated += p->rx.duplicated;
 		reordered += p->rx.reordered;
 		corrupt += p->rx.corrupt + p->alien;
