@@ -119,7 +119,9 @@ struct urds_connect_ops {
 	/* Ends our direction: what was taken is still sent, then the other end reads EOF. */
 	void (*shutdown)(struct urds_link *l);
 	/* Gives @l back. No sink call for it starts after this returns, except on_closed(). May be
-	 * called from inside a sink call, of @l or of another link. */
+	 * called from inside a sink call, of @l or of another link. Buffers that are still the
+	 * transport's (posted, or taken and not released) are the caller's again at on_closed(); what
+	 * a completion transport had not sent from them is lost, so wait for the releases first. */
 	void (*close)(struct urds_link *l, enum urds_close_how how);
 };
 
