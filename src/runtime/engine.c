@@ -46,6 +46,7 @@ static void fork_parent(void)
 /* The parent's connections and listeners must not live on here: an inherited listener would swallow connections. */
 static void fork_child(void)
 {
+
 	for (struct urds_ctx *e = all; e; e = e->next) {
 		intptr_t fds[8];
 		size_t n;
@@ -57,9 +58,6 @@ static void fork_child(void)
 		for (size_t i = 0; i < n; i++)
 			close((int)fds[i]);
 		close((int)urds_wake_fd(&e->wake));
-		for (struct node *nd = e->nodes; nd; nd = nd->next)
-			if (nd->on_fork)
-				nd->on_fork(nd->record);
 		for (struct urds_sock *s = e->socks; s; s = s->next)
 			if (s->fds[0] >= 0) {
 				close(s->fds[0]);
@@ -189,7 +187,8 @@ struct node *node_find(struct urds_ctx *e, const struct urds_addr *a)
 	return n;
 }
 
-static int node_new(struct urds_ctx *e, const struct urds_addr *a, struct node **out)
+/* *record: what is to be dropped, without a lock held, after a failure. */
+static int node_new(struct urds_ctx *e, const struct urds_addr *a, struct node **out, void **record)
 {
 	struct node *n = urds_alloc(&e->pool.mem, sizeof *n);
 	int rc;
@@ -215,8 +214,7 @@ static int node_new(struct urds_ctx *e, const struct urds_addr *a, struct node *
 undo_tcp:
 	e->tcp->connect->unlisten(n->tcp);
 undo_record:
-	if (n->record)
-		e->drop_record(n);
+	*record = n->record;
 undo_node:
 	urds_free(&e->pool.mem, n, sizeof *n);
 	return rc;
@@ -224,17 +222,18 @@ undo_node:
 
 int node_get(struct urds_ctx *e, const struct urds_addr *a, struct node **out)
 {
+	void *record = NULL;
 	struct node *n;
 	int rc = engine_start(e);
 
 	if (rc < 0)
 		return rc;
-	urds_lock_acquire(&e->start_lock);
+	urds_lock_acquire(&e->node_lock);
 	urds_rwlock_read_acquire(&e->table);
 	n = node_find(e, a);
 	urds_rwlock_read_release(&e->table);
 	if (!n) {
-		rc = e->tcp->resolve->is_local(e->tcp, a) ? node_new(e, a, &n) : -URDS_EADDRNOTAVAIL;
+		rc = e->tcp->resolve->is_local(e->tcp, a) ? node_new(e, a, &n, &record) : -URDS_EADDRNOTAVAIL;
 		if (rc == 0) {
 			urds_rwlock_write_acquire(&e->table);
 			n->next = e->nodes;
@@ -242,7 +241,9 @@ int node_get(struct urds_ctx *e, const struct urds_addr *a, struct node **out)
 			urds_rwlock_write_release(&e->table);
 		}
 	}
-	urds_lock_release(&e->start_lock);
+	urds_lock_release(&e->node_lock);
+	if (record)
+		e->drop_record(record);
 	*out = n;
 	return rc;
 }
@@ -332,6 +333,27 @@ static void settle(struct urds_ctx *e, bool links, urds_ns until)
 	}
 }
 
+static void destroy(struct urds_ctx *e)
+{
+	struct node *n;
+
+	peers_free(e);
+	while ((n = e->nodes) != NULL) {
+		e->nodes = n->next;
+		urds_localmap_fini(&n->map, &e->pool.mem);
+		urds_free(&e->pool.mem, n, sizeof *n);
+	}
+	urds_bindtab_fini(&e->bound);
+	urds_tcp_free(e->tcp);
+	urds_loop_free(e->loop);
+	urds_wake_fini(&e->wake);
+	urds_poller_free(e->poller);
+	urds_pool_fini(&e->pool);
+	free(e->heads);
+	free(e->heap);
+	free(e);
+}
+
 void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 {
 	struct urds_ctx **at;
@@ -367,10 +389,15 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 		e->tcp->connect->unlisten(n->tcp);
 		e->loop->connect->unlisten(n->loop);
 		if (n->record)
-			e->drop_record(n);
+			e->drop_record(n->record);
 	}
 	peer_each(e, drop_links, NULL);
 	engine_drive(e);
 	atomic_store(&e->is_dead, true);
-	engine_finish(e);
+	/* Calls of other threads were woken by the closes above; the last to leave frees its socket. */
+	while (atomic_load(&e->nsocks) > 0 && urds_clock_ns() < end + URDS_SEC(1))
+		urds_poller_wait(e->poller, URDS_MS(1));
+	if (atomic_load(&e->nsocks) > 0)
+		return; /* a call that does not return: its context stays */
+	destroy(e);
 }

@@ -187,7 +187,6 @@ struct node {
 	struct urds_addr addr;
 	struct urds_listener *tcp, *loop;
 	void *record; /* ownership record of lib/, or NULL */
-	void (*on_fork)(void *record); /* in a fork child: close its descriptors */
 	struct urds_lock map_lock;
 	struct urds_localmap map;
 	_Atomic uint32_t map_gen; /* of map */
@@ -222,6 +221,7 @@ struct urds_ctx {
 	uint32_t heads_size, npeers;
 	struct urds_bindtab bound;
 	struct urds_sock *socks;
+	_Atomic uint32_t nsocks; /* not freed yet */
 	uint64_t next_inode;
 
 	struct urds_lock timer_lock;
@@ -244,14 +244,15 @@ struct urds_ctx {
 	_Atomic uint32_t nsleepers;
 	struct urds_lock sleepers_lock;
 	struct waiter *sleepers; /* blocked calls asleep on their futex */
-	struct urds_lock start_lock;  /* starting threads, taking nodes */
+	struct urds_lock node_lock;   /* making nodes */
+	struct urds_lock start_lock;  /* starting threads, making descriptors */
 
 	_Atomic uint64_t counters[URDS_C_MAX];
 	struct urds_ctx *next; /* list of contexts, for fork and exit */
 
 	/* Ownership records (lib/): taken before the port, dropped after it. May be NULL. */
 	int (*take_record)(struct node *n);
-	void (*drop_record)(struct node *n);
+	void (*drop_record)(void *record);
 
 	/* Test hook: every message queued at a socket, before its ack can go out. NULL in production. */
 	void (*on_queued)(void *arg, const struct urds_addr *from, const struct urds_rx_item *it);
@@ -269,7 +270,7 @@ int engine_new(const struct engine_config *cfg, struct urds_ctx **out);
 void engine_free(struct urds_ctx *e, urds_ns flush_ns);
 /* Starts the loop thread if it does not run. 0 or negative. */
 int engine_start(struct urds_ctx *e);
-/* Owns @a: listens. Return: 0 and *out, or negative. start_lock held inside. */
+/* Owns @a: listens. Return: 0 and *out, or negative. Sets *fail_at to what failed. */
 int node_get(struct urds_ctx *e, const struct urds_addr *a, struct node **out);
 struct node *node_find(struct urds_ctx *e, const struct urds_addr *a); /* table lock */
 
@@ -286,6 +287,8 @@ struct path *peer_path_if(struct peer *p, unsigned slot);
 void peer_collect(struct peer *p);
 /* Breaks every connection. Return: how many. */
 unsigned peer_reset(struct peer *p);
+/* Takes all out of the table. */
+void peers_free(struct urds_ctx *e);
 void peer_each(struct urds_ctx *e, void (*fn)(struct peer *p, void *arg), void *arg);
 
 /* ---- conn.c: events of connections */
@@ -362,6 +365,7 @@ int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct 
 	      size_t len, bool dontwait, bool more);
 /* Takes (or, @peek, borrows with a reference) the next message. */
 int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool peek);
+bool sock_has_queued(struct urds_sock *s);
 void sock_recv_done(struct urds_rxq_ent *m);
 /* Return: the ready ones of @events, 0 at the deadline, or negative. */
 int sock_wait(struct urds_sock *s, int events, urds_ns deadline);
@@ -379,5 +383,7 @@ void sock_close_fds(struct urds_sock *s);
 /* ---- info.c */
 /* Return: size of one element, -URDS_ENOSPC (*len = needed), -URDS_ENOPROTOOPT. */
 int engine_info(struct urds_ctx *e, int id, void *buf, size_t *len);
+/* Size of one element of @id, or -URDS_ENOPROTOOPT. */
+int engine_info_size(int id);
 
 #endif

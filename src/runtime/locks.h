@@ -3,7 +3,7 @@
  * Every lock of the runtime, in the order in which they may be taken; docs/LOCKING.md explains.
  *
  *	1 path.rx_role		role: rx half, link end. Taken by try-and-note only
- *	2 ctx.start_lock	nodes coming and going, threads starting
+ *	2 ctx.node_lock		making a node; ctx.start_lock: starting threads, making descriptors
  *	3 ctx.table		rwlock: nodes, peers, bind table, list of sockets
  *	4 peer.lock		connection policy, parked links, remote map
  *	5 path.role		role: transmitting, attaching. Holders never wait for anything above

@@ -149,6 +149,8 @@ static void path_free(struct path *h)
 {
 	struct urds_mem *mem = &h->peer->e->pool.mem;
 
+	urds_count(h->peer->e, URDS_C_send_queued, h->queued_msgs);
+	urds_count(h->peer->e, URDS_C_copy_from_user, h->queued_bytes);
 	urds_path_tx_fini(&h->tx);
 	urds_path_rx_reset(&h->rx);
 	urds_free(mem, h, sizeof *h);
@@ -259,4 +261,23 @@ void peer_each(struct urds_ctx *e, void (*fn)(struct peer *p, void *arg), void *
 		peer_drop(all[i]);
 	}
 	free(all);
+}
+
+void peers_free(struct urds_ctx *e)
+{
+	struct peer *gone = NULL, *p;
+
+	urds_rwlock_write_acquire(&e->table);
+	for (uint32_t i = 0; i < e->heads_size; i++) {
+		while ((p = e->heads[i]) != NULL) {
+			unlink_peer(e, p);
+			p->hash_next = gone;
+			gone = p;
+		}
+	}
+	urds_rwlock_write_release(&e->table);
+	while ((p = gone) != NULL) {
+		gone = p->hash_next;
+		peer_drop(p);
+	}
 }

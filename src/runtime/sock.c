@@ -36,6 +36,7 @@ int sock_new(struct urds_ctx *e, struct urds_sock **out)
 	s = urds_alloc(&e->pool.mem, sizeof *s);
 	if (!s)
 		return -URDS_ENOMEM;
+	atomic_fetch_add(&e->nsocks, 1);
 	s->e = e;
 	atomic_init(&s->refs, 1);
 	urds_rxq_init(&s->rxq, &e->pool.mem);
@@ -60,6 +61,8 @@ void sock_hold(struct urds_sock *s)
 
 void sock_drop(struct urds_sock *s)
 {
+	struct urds_ctx *e = s->e;
+
 	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	if (s->hot)
@@ -71,7 +74,8 @@ void sock_drop(struct urds_sock *s)
 		close(s->fds[0]);
 		close(s->fds[1]);
 	}
-	urds_free(&s->e->pool.mem, s, sizeof *s);
+	urds_free(&e->pool.mem, s, sizeof *s);
+	atomic_fetch_sub(&e->nsocks, 1);
 }
 
 int sock_bind(struct urds_sock *s, const struct urds_endpoint *at)
@@ -481,6 +485,16 @@ int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool
 		return rc;
 	urds_count(e, URDS_C_recv_delivered, 1);
 	return 0;
+}
+
+bool sock_has_queued(struct urds_sock *s)
+{
+	bool has;
+
+	urds_lock_acquire(&s->rx_lock);
+	has = s->rxq.count > 0;
+	urds_lock_release(&s->rx_lock);
+	return has;
 }
 
 void sock_recv_done(struct urds_rxq_ent *m)

@@ -97,6 +97,8 @@ struct urds_data_ops {
 	int (*incoming_cpu)(struct urds_link *l);
 	/* Operating system handle for a spinning reader, or -1. */
 	int (*fd)(struct urds_link *l);
+	/* Transport ports of both ends, for listings; 0 where there are none. */
+	void (*ports)(struct urds_link *l, uint16_t *local, uint16_t *remote);
 };
 
 enum urds_close_how {
