@@ -19,11 +19,6 @@ struct urds_transport;
 struct urds_link;
 struct urds_listener;
 
-struct urds_iov {
-	void *base;
-	size_t len;
-};
-
 #define URDS_UNKNOWN UINT64_MAX /* acked(): this transport cannot tell */
 
 enum urds_link_end {
@@ -84,8 +79,9 @@ struct urds_data_ops {
 	/* Position in the byte stream (0 = nothing) up to which the other end's transport has
 	 * acknowledged our bytes, or URDS_UNKNOWN. Valid after a reset too, until close. */
 	uint64_t (*acked)(struct urds_link *l);
-	/* Nanoseconds since the other end's transport last answered anything, or URDS_UNKNOWN.
-	 * Acknowledged zero-window probes count. */
+	/* How long bytes (or window probes) of ours have been on the way without any answer from the
+	 * other end's transport: nanoseconds since its last acknowledgement, 0 while nothing is on the way
+	 * (idle, or a closed window whose probes are answered), or URDS_UNKNOWN. */
 	uint64_t (*silence)(struct urds_link *l);
 	/* CPU on which the other end's packets arrive, or -1. */
 	int (*incoming_cpu)(struct urds_link *l);

@@ -27,6 +27,12 @@ struct urds_addr {
 	uint32_t scope; /* interface index of a link-local IPv6 address, else 0 */
 };
 
+/* A piece of memory to send from or to fill. */
+struct urds_iov {
+	void *base;
+	size_t len;
+};
+
 struct urds_endpoint {
 	struct urds_addr addr;
 	uint16_t port; /* RDS port, host order */
