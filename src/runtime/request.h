@@ -132,9 +132,10 @@ static inline bool urds_request_sleep(struct urds_request *r, uint32_t *word)
 		if (s & URDS_REQUEST_WAITER)
 			return true;
 		if (atomic_compare_exchange_weak_explicit(
-			&r->state, &s, *word, URDS_MO(request_waiter, memory_order_relaxed),
-			URDS_MO(request_sleep_over, memory_order_acquire)))
+			    &r->state, &s, *word, URDS_MO(request_waiter, memory_order_relaxed),
+			    memory_order_relaxed))
 			return true;
+		s = atomic_load_explicit(&r->state, URDS_MO(request_sleep_over, memory_order_acquire));
 	}
 	return false;
 }
