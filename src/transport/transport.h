@@ -89,9 +89,9 @@ struct urds_data_ops {
 	/* Position in the byte stream (0 = nothing) up to which the other end's transport has
 	 * acknowledged our bytes, or URDS_UNKNOWN. Valid after a reset too, until close. */
 	uint64_t (*acked)(struct urds_link *l);
-	/* How long bytes (or window probes) of ours have been on the way without any answer from the
-	 * other end's transport: nanoseconds since its last acknowledgement, 0 while nothing is on the way
-	 * (idle, or a closed window whose probes are answered), or URDS_UNKNOWN. */
+	/* For how long the other end's transport has owed us an answer, or URDS_UNKNOWN: 0 when no
+	 * byte or probe of ours waits for one, else nanoseconds since it last answered anything.
+	 * A stopped process whose system acknowledges zero-window probes is not silent. */
 	uint64_t (*silence)(struct urds_link *l);
 	/* CPU on which the other end's packets arrive, or -1. */
 	int (*incoming_cpu)(struct urds_link *l);

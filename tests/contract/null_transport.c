@@ -132,18 +132,6 @@ static int null_listen(struct urds_transport *base, const struct urds_addr *addr
 	return 0;
 }
 
-static void null_unlisten(struct urds_listener *base)
-{
-	struct null *t = null_of(base->t);
-	struct listener *ls = urds_container_of(base, struct listener, base), **p = &t->listeners;
-
-	while (*p != ls)
-		p = &(*p)->next;
-	*p = ls->next;
-	t->base.sink->on_unlistened(base);
-	free(ls);
-}
-
 static struct end *end_new(struct null *t)
 {
 	struct end *e = calloc(1, sizeof(*e));
@@ -194,6 +182,21 @@ static void null_close(struct urds_link *l, enum urds_close_how how)
 	/* Freed by the next null_run(), which may be up the stack. */
 	e->is_closed = true;
 	e->out_n = e->post_n = 0;
+}
+
+static void null_unlisten(struct urds_listener *base)
+{
+	struct null *t = null_of(base->t);
+	struct listener *ls = urds_container_of(base, struct listener, base), **p = &t->listeners;
+
+	while (*p != ls)
+		p = &(*p)->next;
+	*p = ls->next;
+	for (struct end *e = t->ends; e; e = e->next)
+		if (e->is_new && e->ls == base)
+			null_close(&e->base, URDS_CLOSE_RESET);
+	t->base.sink->on_unlistened(base);
+	free(ls);
 }
 
 static const struct urds_connect_ops connect_ops = {.listen = null_listen,
@@ -287,7 +290,8 @@ bool null_run(struct urds_transport *base)
 			continue;
 		}
 		*p = e->next;
-		t->base.sink->on_closed(&e->base);
+		if (!e->is_new || !e->ls) /* the sink knows it */
+			t->base.sink->on_closed(&e->base);
 		free(e);
 		did = true;
 	}
