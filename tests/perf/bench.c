@@ -40,6 +40,7 @@ struct shared {
 	_Atomic uint16_t port;
 	double seconds;	 /* of the measured part */
 	uint64_t tx_calls, rx_calls, polls, messages;
+	double cpu[2]; /* processor seconds of the receiver, the sender: whole process, measured part */
 };
 
 static struct shared *sh;
@@ -67,11 +68,22 @@ static void pin(int cpu)
 	sched_setaffinity(0, sizeof set, &set);
 }
 
+static double cpu_start;
+
+static double cpu_time(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
 static void barrier(void)
 {
 	atomic_fetch_add(&sh->ready, 1);
 	while (!atomic_load(&sh->go))
 		usleep(100);
+	cpu_start = cpu_time();
 }
 
 /* ---------------------------------------------------------------- raw TCP */
@@ -379,6 +391,7 @@ struct run {
 	int cpu_a, cpu_b;
 	int hogs;
 	double v[ROUNDS_MAX]; /* messages per second, or microseconds per round trip */
+	double cpu[2][ROUNDS_MAX]; /* nanoseconds of processor time per message: receiver, sender */
 	double tx, rx, polls; /* system calls per message, last round */
 };
 
@@ -405,6 +418,7 @@ static pid_t spawn(const struct run *r, int role)
 		urds_rtt(&r->j, role);
 		break;
 	}
+	sh->cpu[role] = cpu_time() - cpu_start;
 	_exit(0);
 }
 
@@ -454,6 +468,8 @@ static void measure(struct run *r, int round)
 		r->v[round] = sh->seconds / (double)r->j.count * 1e6;
 	else
 		r->v[round] = (double)r->j.count / sh->seconds;
+	for (int i = 0; i < 2; i++)
+		r->cpu[i][round] = sh->cpu[i] / (double)r->j.count * 1e9;
 	if (sh->messages) {
 		r->tx = (double)sh->tx_calls / (double)sh->messages;
 		r->rx = (double)sh->rx_calls / (double)sh->messages;
@@ -468,32 +484,37 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static double median(const struct run *r, int rounds)
+static double median_of(const double *from, int rounds)
 {
 	double v[ROUNDS_MAX];
 
-	memcpy(v, r->v, sizeof v);
+	memcpy(v, from, (size_t)rounds * sizeof *v);
 	qsort(v, (size_t)rounds, sizeof *v, by_value);
 	return v[rounds / 2];
 }
 
+static double median(const struct run *r, int rounds)
+{
+	return median_of(r->v, rounds);
+}
+
 static struct run runs[] = {
-	{"raw 64 B, a send each", RAW_STREAM, {64, 200000, 0, 0, 0}, 0, 1, 0, {0}, 0, 0, 0},
-	{"raw 64 B, 64 KiB sends", RAW_STREAM, {64, 8000000, 65536, 0, 0}, 0, 1, 0, {0}, 0, 0, 0},
-	{"urds 64 B", URDS_STREAM, {64, 4000000, 0, 0, 0}, 0, 1, 0, {0}, 0, 0, 0},
-	{"urds 64 B, 4 threads", URDS_STREAM, {64, 4000000, 0, 4, 0}, 0, 1, 0, {0}, 0, 0, 0},
-	{"raw 8 KiB, a send each", RAW_STREAM, {8192, 200000, 0, 0, 0}, 0, 1, 0, {0}, 0, 0, 0},
-	{"urds 8 KiB", URDS_STREAM, {8192, 200000, 0, 0, 0}, 0, 1, 0, {0}, 0, 0, 0},
-	{"raw 1 MiB, a send each", RAW_STREAM, {1 << 20, 3000, 0, 0, 0}, 0, 1, 0, {0}, 0, 0, 0},
-	{"urds 1 MiB", URDS_STREAM, {1 << 20, 3000, 0, 0, 0}, 0, 1, 0, {0}, 0, 0, 0},
-	{"raw round trip, 2 CPUs", RAW_RTT, {64, 20000, 0, 0, 0}, 0, 1, 0, {0}, 0, 0, 0},
-	{"urds blocking, 2 CPUs", URDS_RTT, {64, 20000, 0, 0, URDS_CONFIG_NO_SPIN}, 0, 1, 0, {0}, 0, 0, 0},
-	{"urds spinning, 2 CPUs", URDS_RTT, {64, 20000, 0, 0, 0}, 0, 1, 0, {0}, 0, 0, 0},
-	{"raw round trip, 1 CPU", RAW_RTT, {64, 20000, 0, 0, 0}, 0, 0, 0, {0}, 0, 0, 0},
-	{"urds blocking, 1 CPU", URDS_RTT, {64, 20000, 0, 0, URDS_CONFIG_NO_SPIN}, 0, 0, 0, {0}, 0, 0, 0},
-	{"urds spinning, 1 CPU", URDS_RTT, {64, 20000, 0, 0, 0}, 0, 0, 0, {0}, 0, 0, 0},
-	{"raw round trip, hogs", RAW_RTT, {64, 500, 0, 0, 0}, 0, 1, 2, {0}, 0, 0, 0},
-	{"urds spinning, hogs", URDS_RTT, {64, 500, 0, 0, 0}, 0, 1, 2, {0}, 0, 0, 0},
+	{.name = "raw 64 B, a send each", .kind = RAW_STREAM, .j = {64, 200000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
+	{.name = "raw 64 B, 64 KiB sends", .kind = RAW_STREAM, .j = {64, 8000000, 65536, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
+	{.name = "urds 64 B", .kind = URDS_STREAM, .j = {64, 4000000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
+	{.name = "urds 64 B, 4 threads", .kind = URDS_STREAM, .j = {64, 4000000, 0, 4, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
+	{.name = "raw 8 KiB, a send each", .kind = RAW_STREAM, .j = {8192, 200000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
+	{.name = "urds 8 KiB", .kind = URDS_STREAM, .j = {8192, 200000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
+	{.name = "raw 1 MiB, a send each", .kind = RAW_STREAM, .j = {1 << 20, 3000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
+	{.name = "urds 1 MiB", .kind = URDS_STREAM, .j = {1 << 20, 3000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
+	{.name = "raw round trip, 2 CPUs", .kind = RAW_RTT, .j = {64, 20000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
+	{.name = "urds blocking, 2 CPUs", .kind = URDS_RTT, .j = {64, 20000, 0, 0, URDS_CONFIG_NO_SPIN}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
+	{.name = "urds spinning, 2 CPUs", .kind = URDS_RTT, .j = {64, 20000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
+	{.name = "raw round trip, 1 CPU", .kind = RAW_RTT, .j = {64, 20000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 0, .hogs = 0},
+	{.name = "urds blocking, 1 CPU", .kind = URDS_RTT, .j = {64, 20000, 0, 0, URDS_CONFIG_NO_SPIN}, .cpu_a = 0, .cpu_b = 0, .hogs = 0},
+	{.name = "urds spinning, 1 CPU", .kind = URDS_RTT, .j = {64, 20000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 0, .hogs = 0},
+	{.name = "raw round trip, hogs", .kind = RAW_RTT, .j = {64, 500, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 2},
+	{.name = "urds spinning, hogs", .kind = URDS_RTT, .j = {64, 500, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 2},
 };
 
 enum { R_ONE, R_BULK, U_64, U_64T, R_8K, U_8K, R_1M, U_1M, R_2, U_2B, U_2S, R_1, U_1B, U_1S, R_H, U_H, NRUNS };
@@ -545,7 +566,8 @@ int main(int argc, char **argv)
 		for (int i = 0; i < NRUNS; i++)
 			if (!only || strstr(runs[i].name, only))
 				measure(&runs[i], round);
-	printf("%-28s %14s   system calls per message (send / recv / wait)\n", "median of the rounds", "");
+	printf("%-28s %14s  %9s %9s   system calls per message\n", "median of the rounds", "",
+	       "cpu ns tx", "cpu ns rx");
 	for (int i = 0; i < NRUNS; i++) {
 		const struct run *r = &runs[i];
 
@@ -556,6 +578,7 @@ int main(int argc, char **argv)
 			printf("%11.2f us", median(r, rounds));
 		else
 			printf("%10.0f m/s", median(r, rounds));
+		printf("  %9.0f %9.0f", median_of(r->cpu[1], rounds), median_of(r->cpu[0], rounds));
 		if (r->tx > 0)
 			printf("   %.4f / %.4f / %.4f", r->tx, r->rx, r->polls);
 		printf("\n");
