@@ -89,6 +89,7 @@ struct urds_sock {
 	struct urds_lock rx_lock; /* guards rxq, rx_waiters */
 	struct urds_rxq rxq;
 	struct wait_list rx_waiters;
+	uint64_t delivered; /* rx_lock: counter recv_delivered */
 
 	struct urds_lock tx_lock; /* guards txq, tx_waiters, the cached destination, peer_at */
 	struct urds_txq txq;
