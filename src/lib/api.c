@@ -385,7 +385,7 @@ static void put_timestamp(struct urds_sock *s, struct msghdr *m)
 	size_t room = m->msg_control ? m->msg_controllen : 0;
 	struct cmsghdr *c;
 	struct timeval tv;
-	uint64_t now = urds_wall_ns();
+	uint64_t now;
 
 	m->msg_controllen = 0;
 	if (!(s->options & SOCK_OPT_TIMESTAMP))
@@ -394,6 +394,7 @@ static void put_timestamp(struct urds_sock *s, struct msghdr *m)
 		m->msg_flags |= MSG_CTRUNC;
 		return;
 	}
+	now = urds_wall_ns();
 	tv.tv_sec = (time_t)(now / 1000000000u);
 	tv.tv_usec = (suseconds_t)(now % 1000000000u / 1000);
 	c = m->msg_control;

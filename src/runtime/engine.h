@@ -89,6 +89,7 @@ struct urds_sock {
 	struct urds_lock rx_lock; /* guards rxq, rx_waiters */
 	struct urds_rxq rxq;
 	struct wait_list rx_waiters;
+	uint64_t delivered; /* rx_lock: counter recv_delivered */
 
 	struct urds_lock tx_lock; /* guards txq, tx_waiters, the cached destination, peer_at */
 	struct urds_txq txq;
@@ -308,6 +309,8 @@ void timer_run(struct urds_ctx *e, urds_ns now);
 
 /* ---- tx.c */
 void path_transmit(struct path *p);
+/* The peer acknowledged something: releases it. */
+void path_acked(struct path *p);
 /* Waits for the role, which nobody holds long. */
 void path_role_take(struct path *p);
 void path_role_leave(struct path *p);

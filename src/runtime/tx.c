@@ -153,6 +153,20 @@ void path_transmit(struct path *h)
 	}
 }
 
+void path_acked(struct path *h)
+{
+	/* A burst in the making is not cut short by each acknowledgement of the one before. */
+	if (!atomic_load_explicit(&h->is_dirty, memory_order_relaxed)) {
+		path_transmit(h);
+		return;
+	}
+	if (!urds_tx_role_enter(&h->role))
+		return;
+	path_release_acked(h, atomic_load_explicit(&h->link, memory_order_acquire));
+	if (urds_tx_role_pass(&h->role))
+		path_transmit(h);
+}
+
 /* ---------------------------------------------------------------- bursts */
 
 static void push_dirty(struct urds_ctx *e, struct path *h)
