@@ -89,14 +89,16 @@ struct urds_data_ops {
 	/* Position in the byte stream (0 = nothing) up to which the other end's transport has
 	 * acknowledged our bytes, or URDS_UNKNOWN. Valid after a reset too, until close. */
 	uint64_t (*acked)(struct urds_link *l);
-	/* How long bytes (or window probes) of ours have been on the way without any answer from the
-	 * other end's transport: nanoseconds since its last acknowledgement, 0 while nothing is on the way
-	 * (idle, or a closed window whose probes are answered), or URDS_UNKNOWN. */
+	/* For how long the other end's transport has owed us an answer, or URDS_UNKNOWN: 0 when no
+	 * byte or probe of ours waits for one, else nanoseconds since it last answered anything.
+	 * A stopped process whose system acknowledges zero-window probes is not silent. */
 	uint64_t (*silence)(struct urds_link *l);
 	/* CPU on which the other end's packets arrive, or -1. */
 	int (*incoming_cpu)(struct urds_link *l);
 	/* Operating system handle for a spinning reader, or -1. */
 	int (*fd)(struct urds_link *l);
+	/* Transport ports of both ends, for listings; 0 where there are none. */
+	void (*ports)(struct urds_link *l, uint16_t *local, uint16_t *remote);
 };
 
 enum urds_close_how {
@@ -119,7 +121,9 @@ struct urds_connect_ops {
 	/* Ends our direction: what was taken is still sent, then the other end reads EOF. */
 	void (*shutdown)(struct urds_link *l);
 	/* Gives @l back. No sink call for it starts after this returns, except on_closed(). May be
-	 * called from inside a sink call, of @l or of another link. */
+	 * called from inside a sink call, of @l or of another link. Buffers that are still the
+	 * transport's (posted, or taken and not released) are the caller's again at on_closed(); what
+	 * a completion transport had not sent from them is lost, so wait for the releases first. */
 	void (*close)(struct urds_link *l, enum urds_close_how how);
 };
 

@@ -92,30 +92,39 @@ refuse:
 	reset_fd(fd);
 }
 
+static void get_spare(struct tcp *t) URDS_HOLDS(&t->lock)
+{
+	if (t->spare_fd < 0)
+		t->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	atomic_store_explicit(&t->lacks_spare, t->spare_fd < 0, memory_order_relaxed);
+}
+
 /* No descriptor left: give up the spare for a moment, so that the other end hears of it now instead
  * of filling our accept queue with bytes nobody will read. False: leave them waiting. */
 static bool accept_and_reset(struct tcp *t, struct tcp_listener *ls)
 {
-	bool did = false;
+	bool is_empty = false;
 	int fd = -1;
 
 	urds_lock_acquire(&t->lock);
 	if (t->spare_fd >= 0) {
 		(void)close(t->spare_fd);
+		t->spare_fd = -1;
 		fd = accept4(ls->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		/* Without a descriptor, accept4() complains even if nobody is there. */
+		is_empty = fd < 0 && errno == EAGAIN;
 		if (fd >= 0)
 			reset_fd(fd);
-		t->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-		did = fd >= 0;
+		get_spare(t);
 	}
-	if (!did) {
+	if (fd < 0 && !is_empty) {
 		ls->is_starved = true;
 		atomic_store_explicit(&t->any_starved, true, memory_order_relaxed);
 	}
 	urds_lock_release(&t->lock);
-	if (did)
+	if (fd >= 0)
 		urds_tcp_count(&t->stats.accepts_refused, 1);
-	return did;
+	return fd >= 0;
 }
 
 /* Until the queue is empty: no further edge comes for what is already in it (B5). */
@@ -134,15 +143,21 @@ static void accept_all(struct urds_poll_src *src, unsigned events)
 			continue;
 		}
 		if (errno == EAGAIN || errno == EINVAL || errno == EBADF)
-			return; /* empty, or unlisten() was called */
+			break; /* empty, or unlisten() was called */
 		if (errno == EINTR)
 			continue;
 		urds_tcp_count(&t->stats.accepts_failed, 1);
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			if (!accept_and_reset(t, ls))
-				return;
+				break;
 		}
 		/* Anything else is the fate of that one connection (ECONNABORTED, network errors). */
+	}
+	/* Only now: connections come before the spare. */
+	if (atomic_load_explicit(&t->lacks_spare, memory_order_relaxed)) {
+		urds_lock_acquire(&t->lock);
+		get_spare(t);
+		urds_lock_release(&t->lock);
 	}
 }
 
@@ -155,8 +170,6 @@ void urds_tcp_unstarve(struct tcp *t)
 		if (!ls->is_starved)
 			continue;
 		ls->is_starved = false;
-		if (t->spare_fd < 0)
-			t->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		(void)urds_poller_rearm(t->poller, &ls->src, ls->fd, URDS_POLL_IN);
 	}
 	urds_lock_release(&t->lock);

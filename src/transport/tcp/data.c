@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "platform/addr.h"
+
 #ifndef IOV_MAX
 #define IOV_MAX 1024
 #endif
@@ -140,27 +142,29 @@ static uint64_t acked(struct urds_link *base)
 	return (uint64_t)queued <= l->written ? l->written - (uint64_t)queued : 0;
 }
 
-/* Linux 6.18 as measured (tests/unit/platform/tcp_info_test.c):
- * - tcpi_last_ack_recv is refreshed by every valid segment that acknowledges something or answers a
- *   probe: data acks, keepalive answers, zero-window probe answers. A stopped peer process with a
- *   full receive buffer keeps it fresh (at the pace of the probes, which back off to 2 minutes).
- * - a peer that only sends data to us refreshes tcpi_last_data_recv, not always the former;
- * - on an idle connection both simply grow; keepalive answers bring the first back every 5 s.
- * - a listener's child and a dialled socket both start it at their establishment. */
+/* Linux 6.18 as measured (tests/contract/tcp_facts_test.c holds it to this):
+ * - tcpi_last_ack_recv is refreshed by data acks, keepalive answers and zero-window probe answers. But
+ *   the probes back off (0.2, 0.4 ... 120 s), so before a full receiver it grows to minutes while
+ *   nothing is wrong, and on an idle connection without keepalive for ever: alone it proves nothing.
+ * - tcpi_probes counts *unanswered* probes, keepalive or window; any answer makes it 0.
+ * - tcpi_unacked counts segments in flight: 0 while all that is queued waits for the window.
+ * - segments with data that acknowledge nothing new may refresh only tcpi_last_data_recv.
+ * - both times start at establishment, dialled or accepted.
+ * What went out a moment ago on a quiet connection counts from the last answer, not from when it was
+ * sent: at most a keepalive interval too much. */
 static uint64_t silence(struct urds_link *base)
 {
 	struct tcp_link *l = link_of(base);
 	struct tcp_info ti;
 	socklen_t len = sizeof(ti);
-	uint32_t ms;
 
-	if (!l->is_tcp || getsockopt(l->fd, IPPROTO_TCP, TCP_INFO, &ti, &len) < 0)
+	if (!l->is_tcp || atomic_load_explicit(&l->is_connecting, memory_order_acquire) ||
+	    getsockopt(l->fd, IPPROTO_TCP, TCP_INFO, &ti, &len) < 0)
 		return URDS_UNKNOWN;
-	if (atomic_load_explicit(&l->is_connecting, memory_order_acquire))
-		return URDS_UNKNOWN;
-	ms = ti.tcpi_last_ack_recv < ti.tcpi_last_data_recv ? ti.tcpi_last_ack_recv :
-							      ti.tcpi_last_data_recv;
-	return URDS_MS(ms);
+	if (ti.tcpi_probes == 0 && ti.tcpi_unacked == 0)
+		return 0;
+	return URDS_MS(ti.tcpi_last_ack_recv < ti.tcpi_last_data_recv ? ti.tcpi_last_ack_recv :
+									ti.tcpi_last_data_recv);
 }
 
 static int incoming_cpu(struct urds_link *base)
@@ -178,6 +182,21 @@ static int fd_of(struct urds_link *base)
 	return link_of(base)->fd;
 }
 
+static void ports(struct urds_link *base, uint16_t *local, uint16_t *remote)
+{
+	struct tcp_link *l = link_of(base);
+	struct sockaddr_storage ss = {0};
+	socklen_t len = sizeof ss;
+	struct urds_addr a;
+
+	*local = *remote = 0;
+	if (getsockname(l->fd, (struct sockaddr *)&ss, &len) == 0)
+		urds_addr_from_sockaddr(&a, local, (struct sockaddr *)&ss, len);
+	len = sizeof ss;
+	if (getpeername(l->fd, (struct sockaddr *)&ss, &len) == 0)
+		urds_addr_from_sockaddr(&a, remote, (struct sockaddr *)&ss, len);
+}
+
 const struct urds_data_ops urds_tcp_data = {
 	.name = "tcp",
 	.tx = tx,
@@ -186,4 +205,5 @@ const struct urds_data_ops urds_tcp_data = {
 	.silence = silence,
 	.incoming_cpu = incoming_cpu,
 	.fd = fd_of,
+	.ports = ports,
 };

@@ -52,6 +52,7 @@ int urds_tcp_new(const struct urds_tcp_config *config, struct urds_poller *polle
 	urds_lock_init(&t->lock);
 	/* Without it (-1) we still run: the first EMFILE then leaves connections waiting. */
 	t->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	atomic_init(&t->lacks_spare, t->spare_fd < 0);
 	read_port_range(t);
 	*out = &t->base;
 	return 0;

@@ -32,7 +32,7 @@ struct tcp {
 	struct tcp_link *links URDS_GUARDED_BY(lock);
 	struct tcp_listener *listeners URDS_GUARDED_BY(lock);
 	int spare_fd URDS_GUARDED_BY(lock); /* given up to accept and reset when none is left */
-	_Atomic bool any_starved;
+	_Atomic bool any_starved, lacks_spare;
 	struct urds_tcp_stats stats;
 };
 
