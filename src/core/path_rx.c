@@ -12,6 +12,8 @@
 
 /* A chunk with less room than this is not read into any further. */
 #define CHUNK_ROOM_MIN 8192u
+/* A body that has filled its buffer gets one so many times larger: what a header claims costs a peer a part of it. */
+#define BODY_GROWTH 16u
 
 void urds_path_rx_init(struct urds_path_rx *r, struct urds_mem *mem)
 {
@@ -47,7 +49,7 @@ static int chunk_new(struct urds_path_rx *r)
 static int body_grow(struct urds_path_rx *r)
 {
 	struct urds_buf *was = r->body, *b;
-	size_t want = (size_t)urds_buf_cap(was) * 4;
+	size_t want = (size_t)urds_buf_cap(was) * BODY_GROWTH;
 
 	if (want > r->cur.len)
 		want = r->cur.len;
