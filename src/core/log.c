@@ -72,7 +72,7 @@ void urds_log_init(struct urds_log *l, struct urds_mem *mem, uint64_t base)
 	memset(l, 0, sizeof *l);
 	l->mem = mem;
 	l->next_seq = l->tail_seq = base;
-	l->run_end = l->replay_end = i;
+	l->run_end = l->replay_end = l->stamped = i;
 	atomic_init(&l->claimed, i);
 	urds_claim_rewind(&l->mark, i);
 }
@@ -179,7 +179,7 @@ size_t urds_log_gather(struct urds_log *l, struct urds_iov *iov, size_t max, siz
 		       bool want_ack, size_t *bytes)
 {
 	uint32_t i = atomic_load_explicit(&l->mark.sent, memory_order_relaxed);
-	uint32_t end = urds_claim_claimed(&l->claimed), off = l->at_off;
+	uint32_t end = urds_claim_claimed(&l->claimed), off = l->at_off, last_i = 0;
 	uint8_t *last = NULL;
 	struct urds_log_chunk *c;
 	size_t n = 0, sum = 0;
@@ -216,14 +216,18 @@ size_t urds_log_gather(struct urds_log *l, struct urds_iov *iov, size_t max, siz
 			n++;
 		}
 		sum += len - off;
-		if (off == 0)
+		if (off == 0) {
 			last = p;
+			last_i = i;
+		}
 	}
 	l->run_end = i;
 	if (last && ack)
 		urds_be64_store(last + URDS_HDR_OFF_ACK, ack);
 	if (last && want_ack)
 		last[URDS_HDR_OFF_FLAGS] |= URDS_F_ACK_REQUIRED;
+	if (last && (ack || want_ack) && !urds_claim_before(last_i, l->stamped))
+		l->stamped = last_i + 1;
 	*bytes = sum;
 	if (sum == 0) /* nothing but tombstones, or nothing committed: end the run here */
 		urds_log_taken(l, 0, 0, &(uint32_t){0});
@@ -306,6 +310,8 @@ static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos, 
 	l->tail_seq += i - (uint32_t)l->tail_seq;
 	if (urds_claim_before(l->replay_end, i))
 		l->replay_end = i; /* never falls so far behind that it looks ahead */
+	if (urds_claim_before(l->stamped, i))
+		l->stamped = i;
 	if (l->tail_seq == l->next_seq)
 		free_before(l, NULL);
 	else
@@ -368,10 +374,12 @@ void urds_log_rewind(struct urds_log *l)
 {
 	uint32_t tail = (uint32_t)l->tail_seq, sent = atomic_load_explicit(&l->mark.sent, memory_order_relaxed);
 	struct urds_log_chunk *c = l->oldest;
+	uint32_t end;
 
 	if (l->at_off > 0)
 		sent++;
-	for (uint32_t i = tail; i != sent; i++) {
+	end = urds_claim_before(sent, l->stamped) ? l->stamped : sent;
+	for (uint32_t i = tail; i != end; i++) {
 		struct urds_log_ent *e;
 		uint8_t *p;
 
@@ -381,8 +389,12 @@ void urds_log_rewind(struct urds_log *l)
 		/* An ack or a request for one was meant for the old connection (section 15 of the wire
 		 * rules: nothing of it may reach a peer that did not negotiate). */
 		memset(p + URDS_HDR_OFF_ACK, 0, 8);
-		p[URDS_HDR_OFF_FLAGS] = URDS_F_RETRANSMITTED;
+		if (urds_claim_before(i, sent))
+			p[URDS_HDR_OFF_FLAGS] = URDS_F_RETRANSMITTED;
+		else
+			p[URDS_HDR_OFF_FLAGS] &= (uint8_t)~URDS_F_ACK_REQUIRED;
 	}
+	l->stamped = tail;
 	if (urds_claim_before(l->replay_end, sent))
 		l->replay_end = sent;
 	l->at = NULL;

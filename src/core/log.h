@@ -50,6 +50,7 @@ struct urds_log {
 	uint32_t at_off;	   /* bytes of that entry already handed out */
 	uint32_t run_end;	   /* index after the last entry of the current gather */
 	uint32_t replay_end;	   /* entries before it were out on an earlier connection */
+	uint32_t stamped;	   /* entries from here on carry no ack of this connection */
 };
 
 /* @base: first sequence number (W2: time-based). */
