@@ -270,17 +270,18 @@ uint32_t urds_log_taken(struct urds_log *l, size_t bytes, uint32_t link_pos, uin
 	return out;
 }
 
-/* Releases up to index @end (<= sent) while @link_pos, if given, covers them. */
+/* Releases up to index @end (<= sent) while @link_pos, if given, covers them, and then what was cancelled
+ * unsent: nobody will ever acknowledge that. */
 static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos, struct urds_log_freed_list *out)
 {
+	uint32_t i = (uint32_t)l->tail_seq, sent = urds_claim_sent(&l->mark);
 	struct urds_log_chunk *c = l->oldest;
-	uint32_t i = (uint32_t)l->tail_seq;
 	bool full = false;
 
 	out->n = 0;
-	if (i == end)
+	if (i == sent)
 		return false;
-	for (; i != end; i++) {
+	for (; i != sent; i++) {
 		struct urds_log_freed *f = out->n > 0 ? &out->v[out->n - 1] : NULL;
 		struct urds_log_ent *e;
 		uint8_t state;
@@ -288,7 +289,8 @@ static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos, 
 		c = chunk_of(c, i);
 		e = chunk_ent(c, i - c->first);
 		state = atomic_load_explicit(&e->state, memory_order_relaxed);
-		if (link_pos && state != URDS_CLAIM_SKIPPED && urds_claim_before(*link_pos, e->link_end))
+		if (state != URDS_CLAIM_SKIPPED &&
+		    (!urds_claim_before(i, end) || (link_pos && urds_claim_before(*link_pos, e->link_end))))
 			break;
 		if (state == URDS_CLAIM_TOMB || state == URDS_CLAIM_SKIPPED) {
 			l->tombs--; /* its owner was told when it was cancelled */
@@ -328,12 +330,11 @@ bool urds_log_ack_pos(struct urds_log *l, uint32_t link_pos, struct urds_log_fre
 
 bool urds_log_ack_seq(struct urds_log *l, uint64_t seq, struct urds_log_freed_list *out)
 {
-	uint32_t sent = urds_claim_sent(&l->mark);
-	uint64_t sent_seq = l->tail_seq + (sent - (uint32_t)l->tail_seq);
+	uint32_t tail = (uint32_t)l->tail_seq;
+	uint64_t sent_seq = l->tail_seq + (urds_claim_sent(&l->mark) - tail);
 
-	out->n = 0;
 	if (seq < l->tail_seq || seq >= sent_seq)
-		return false;
+		return release(l, tail, NULL, out);
 	return release(l, (uint32_t)seq + 1, NULL, out);
 }
 

@@ -104,7 +104,9 @@ struct urds_log_freed_list {
 /* append + tx. Releases sent messages whose bytes end at or before stream position @link_pos.
  * Return: true if the list is full and there may be more: call again. */
 bool urds_log_ack_pos(struct urds_log *l, uint32_t link_pos, struct urds_log_freed_list *out);
-/* append + tx. The same up to and including sequence @seq; one beyond what was sent is ignored (E6). */
+/* append + tx. The same up to and including sequence @seq; one beyond what was sent is ignored (E6). Either call
+ * also clears away what the transmitter has skipped: after a gather that found only cancelled messages,
+ * urds_log_ack_seq(l, 0, &f) gives their memory back. */
 bool urds_log_ack_seq(struct urds_log *l, uint64_t seq, struct urds_log_freed_list *out);
 
 /* append. Cancels every committed message of @owner to @dport (-1: any) of which no byte is out in the
