@@ -154,7 +154,10 @@ void urds_path_tx_up(struct urds_path_tx *t, bool dialled, const struct urds_pro
 	 * carry would move the peer's expectation and lose or double one of them (A3, A4). The other end
 	 * speaks first then: a kernel sends its map when path 0 comes up, an urds end a probe. */
 	atomic_store_explicit(&t->want, uncertain ? 0 : URDS_WANT_PROBE, memory_order_release);
-	if (uncertain && t->probe_seq < t->log.tail_seq) {
+	/* A probe that was out before may have arrived: it would be dropped as a duplicate, unanswered, and
+	 * both ends take one another for kernels. Only one that still waits will do. */
+	if (uncertain && (t->probe_seq < t->log.tail_seq ||
+			  urds_claim_before((uint32_t)t->probe_seq, t->log.replay_end))) {
 		uint64_t seq = t->log.next_seq;
 
 		if (urds_path_tx_post(t, URDS_PROBE_PORT, 0, us) == 0)
