@@ -84,13 +84,21 @@ static void fail(struct urds_slot *s, urds_ns now, uint64_t rnd)
 	s->at = now + backoff(s->tries, rnd);
 }
 
-unsigned urds_peer_slot_for(const struct urds_peer *p, uint16_t port)
+/* Paths that both ends use; several only if they can be told apart (W5). */
+static unsigned paths_used(const struct urds_peer *p)
 {
 	unsigned n = p->npaths < p->our_paths ? p->npaths : p->our_paths;
 
-	/* Rounded down to a power of two: the rest would never be chosen (E9). */
-	if (n < 2 || !p->has_sport_idx)
+	return n < 2 || !p->has_sport_idx ? 1 : n;
+}
+
+unsigned urds_peer_slot_for(const struct urds_peer *p, uint16_t port)
+{
+	unsigned n = paths_used(p);
+
+	if (n < 2)
 		return 0;
+	/* Rounded down to a power of two (E9). */
 	return (port * 40503u >> 8) & (n >= 8 ? 7u : n >= 4 ? 3u : 1u);
 }
 
@@ -254,7 +262,6 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const 
 		      urds_ns now, struct urds_peer_out *out)
 {
 	struct urds_slot *s = slot_of(p, slot);
-	unsigned n;
 
 	if (!s)
 		return;
@@ -278,10 +285,9 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const 
 	else if (p->challenged)
 		p->answered |= (uint8_t)(1u << slot);
 
-	n = p->npaths < p->our_paths ? p->npaths : p->our_paths;
-	if (!urds_peer_dials(p) || urds_peer_is_self(p) || !p->has_sport_idx)
+	if (!urds_peer_dials(p) || urds_peer_is_self(p))
 		return;
-	for (unsigned i = 1; i < n; i++)
+	for (unsigned i = 1; i < paths_used(p); i++)
 		open_slot(p, i, now, out);
 }
 
@@ -383,12 +389,16 @@ static void tick_challenge(struct urds_peer *p, urds_ns now, struct urds_peer_ou
 		challenge(p, now, out);
 }
 
-static bool reconnects(const struct urds_peer *p, unsigned slot, unsigned pending, urds_ns now)
+/* Is DOWN @slot to be opened when its time comes? Asks for no other time, so that a deadline and the tick
+ * that follows it agree, however late it comes. */
+static bool reconnects(const struct urds_peer *p, unsigned slot, unsigned pending)
 {
+	const struct urds_slot *s = urds_peer_slot(p, slot);
+
 	if (pending & (1u << slot))
 		return urds_peer_dials(p) || slot == 0;
-	return urds_peer_dials(p) && !urds_peer_is_self(p) && p->down_since &&
-	       now < p->down_since + RECONNECT_IDLE_NS && (slot == 0 || slot < p->npaths);
+	return urds_peer_dials(p) && !urds_peer_is_self(p) && s != &slot_down && p->down_since &&
+	       s->at < p->down_since + RECONNECT_IDLE_NS && (slot == 0 || slot < paths_used(p));
 }
 
 void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t rnd, struct urds_peer_out *out)
@@ -404,7 +414,7 @@ void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t
 			continue;
 		switch ((enum urds_slot_state)s->state) {
 		case URDS_SLOT_DOWN:
-			if (reconnects(p, i, pending, now))
+			if (reconnects(p, i, pending))
 				open_slot(p, i, now, out);
 			break;
 		case URDS_SLOT_DIALLING:
@@ -442,7 +452,7 @@ urds_ns urds_peer_deadline(const struct urds_peer *p, unsigned pending)
 
 		switch ((enum urds_slot_state)s->state) {
 		case URDS_SLOT_DOWN:
-			if (reconnects(p, i, pending, s->at))
+			if (reconnects(p, i, pending))
 				d = earlier(d, s->at);
 			break;
 		case URDS_SLOT_DIALLING:
