@@ -119,9 +119,12 @@ void urds_peer_probe(const struct urds_peer *p, uint32_t incarnation, struct urd
 /* Opens @slot if it is down and its time has come. */
 static void open_slot(struct urds_peer *p, unsigned slot, urds_ns now, struct urds_peer_out *out)
 {
-	struct urds_slot *s = slot_of(p, slot);
 	bool dials = urds_peer_dials(p);
+	struct urds_slot *s;
 
+	if (urds_peer_is_self(p))
+		slot = 0; /* slot 1 is the other end of the same connection */
+	s = slot_of(p, slot);
 	if (!s || s->state != URDS_SLOT_DOWN || now < s->at || (!dials && slot > 0))
 		return;
 	s->state = dials ? URDS_SLOT_DIALLING : URDS_SLOT_KNOCKING;
@@ -401,8 +404,15 @@ static bool reconnects(const struct urds_peer *p, unsigned slot, unsigned pendin
 	       s->at < p->down_since + RECONNECT_IDLE_NS && (slot == 0 || slot < paths_used(p));
 }
 
+/* Slots to be opened for what is @pending. */
+static unsigned pending_slots(const struct urds_peer *p, unsigned pending)
+{
+	return urds_peer_is_self(p) ? pending != 0 : pending;
+}
+
 void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t rnd, struct urds_peer_out *out)
 {
+	pending = pending_slots(p, pending);
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		const struct urds_slot *c = urds_peer_slot(p, i);
 		struct urds_slot *s;
@@ -447,6 +457,7 @@ urds_ns urds_peer_deadline(const struct urds_peer *p, unsigned pending)
 {
 	urds_ns d = has_parked(p) ? p->check_at : URDS_NEVER;
 
+	pending = pending_slots(p, pending);
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		const struct urds_slot *s = urds_peer_slot(p, i);
 
