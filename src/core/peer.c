@@ -404,6 +404,13 @@ static bool reconnects(const struct urds_peer *p, unsigned slot, unsigned pendin
 	       s->at < p->down_since + RECONNECT_IDLE_NS && (slot == 0 || slot < paths_used(p));
 }
 
+/* How long to wait for a probe or an answer. An urds end that replays much sends its probe after that: were it
+ * taken for a kernel, TCP's acks would release what a kill -9 of it then loses. */
+static urds_ns kind_patience(const struct urds_peer *p)
+{
+	return p->incarnation ? URDS_DEAD_NS : URDS_KIND_SILENT_NS;
+}
+
 /* Slots to be opened for what is @pending. */
 static unsigned pending_slots(const struct urds_peer *p, unsigned pending)
 {
@@ -440,7 +447,7 @@ void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t
 				urds_peer_heard(p, i, now, out);
 			break;
 		case URDS_SLOT_UP:
-			if (s->kind == URDS_KIND_UNKNOWN && s->heard && now >= s->at + URDS_KIND_SILENT_NS)
+			if (s->kind == URDS_KIND_UNKNOWN && s->heard && now >= s->at + kind_patience(p))
 				set_kind(s, i, URDS_KIND_KERNEL, out);
 			break;
 		}
@@ -476,7 +483,7 @@ urds_ns urds_peer_deadline(const struct urds_peer *p, unsigned pending)
 			break;
 		case URDS_SLOT_UP:
 			if (s->kind == URDS_KIND_UNKNOWN && s->heard)
-				d = earlier(d, s->at + URDS_KIND_SILENT_NS);
+				d = earlier(d, s->at + kind_patience(p));
 			break;
 		}
 	}
