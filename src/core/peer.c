@@ -11,6 +11,8 @@
 /* A lost connection with nothing to send is made anew for this long; then the other end has to ask. */
 #define RECONNECT_IDLE_NS URDS_SEC(60)
 #define ANY_SLOT URDS_PATHS_MAX
+/* The probes of a challenge go out a little after it is decided. */
+#define CHECK_EVERY_NS (URDS_CHALLENGE_DEAD_NS + URDS_MS(50))
 
 static const struct urds_slot slot_down = {.state = URDS_SLOT_DOWN};
 
@@ -187,7 +189,7 @@ static unsigned choose_slot(struct urds_peer *p, uint16_t from_port, unsigned *f
 static void challenge(struct urds_peer *p, urds_ns now, struct urds_peer_out *out)
 {
 	p->challenged = now;
-	p->check_at = now + URDS_CHALLENGE_DEAD_NS;
+	p->check_at = now + CHECK_EVERY_NS;
 	p->answered = p->challenged_slots = 0;
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		if (urds_peer_slot(p, i)->state != URDS_SLOT_UP)
@@ -195,6 +197,11 @@ static void challenge(struct urds_peer *p, urds_ns now, struct urds_peer_out *ou
 		p->challenged_slots |= (uint8_t)(1u << i);
 		act(out, URDS_ACT_PROBE, i, 0);
 	}
+}
+
+static bool all_answered(const struct urds_peer *p)
+{
+	return !(p->challenged_slots & ~p->answered);
 }
 
 void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, struct urds_peer_out *out)
@@ -209,6 +216,9 @@ void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, st
 		if (p->first.tries < 4)
 			p->first.at = p->first.state == URDS_SLOT_DOWN ? now : p->first.at;
 		p->down_since = now;
+		/* It would not knock if it had the connection that we believe in. */
+		if (p->first.state == URDS_SLOT_UP && !p->challenged)
+			challenge(p, now, out);
 		open_slot(p, 0, now, out);
 		return;
 	}
@@ -233,7 +243,7 @@ void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, st
 	p->parked[k].slot = (uint8_t)for_slot;
 	p->parked[k].since = now;
 	act(out, URDS_ACT_PARK, 0, k);
-	if (!p->challenged)
+	if (!p->challenged || all_answered(p)) /* those answers were given before it came */
 		challenge(p, now, out);
 }
 
@@ -327,6 +337,7 @@ void urds_peer_unparked(struct urds_peer *p, unsigned k)
 	urds_free(p->mem, p->parked, URDS_PARKED_MAX * sizeof *p->parked);
 	p->parked = NULL;
 	p->challenged = 0;
+	p->challenged_slots = 0;
 }
 
 void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rnd, struct urds_peer_out *out)
@@ -344,6 +355,7 @@ void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rn
 	}
 	s->heard = false;
 	s->kind = URDS_KIND_UNKNOWN;
+	p->challenged_slots &= (uint8_t)~(1u << slot); /* what was asked is gone */
 	if (promote(p, slot, now, out))
 		return;
 	if (urds_peer_dials(p) && p->is_proven && !(urds_peer_is_self(p) && slot == 1))
@@ -358,29 +370,28 @@ void urds_peer_silence(struct urds_peer *p, unsigned slot, urds_ns silence, urds
 
 	if (s->state != URDS_SLOT_UP && s->state != URDS_SLOT_HELD)
 		return;
-	if (has_parked(p) && p->challenged && now >= p->challenged + URDS_CHALLENGE_DEAD_NS)
+	if ((p->challenged_slots & ~p->answered & (1u << slot)) && now >= p->challenged + URDS_CHALLENGE_DEAD_NS)
 		limit = URDS_CHALLENGE_DEAD_NS;
 	if (silence >= limit)
 		act(out, URDS_ACT_DROP, slot, 0);
 }
 
-/* Connections are parked and the UP slots were asked whether they live. */
+/* The UP slots were asked whether they live, because connections are parked or L knocked. */
 static void tick_challenge(struct urds_peer *p, urds_ns now, struct urds_peer_out *out)
 {
-	unsigned up = 0;
-
-	if (!has_parked(p) || now < p->check_at)
+	if (!p->challenged || now < p->check_at)
 		return;
-	p->check_at = now + URDS_CHALLENGE_DEAD_NS;
-	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		if (urds_peer_slot(p, i)->state != URDS_SLOT_UP)
-			continue;
-		up |= 1u << i;
-		if (!(p->answered & (1u << i)))
+	p->check_at = now + CHECK_EVERY_NS;
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++)
+		if (p->challenged_slots & ~p->answered & (1u << i))
 			act(out, URDS_ACT_CHECK, i, 0);
+	if (!has_parked(p)) {
+		if (all_answered(p) || now >= p->challenged + URDS_CHALLENGE_END_NS)
+			p->challenged = p->challenged_slots = 0;
+		return;
 	}
 	/* One that neither answers nor is silent (a stopped process) stays, and so does what is parked. */
-	if (now < p->challenged + URDS_CHALLENGE_END_NS || (up & p->challenged_slots & ~p->answered))
+	if (!all_answered(p))
 		return;
 	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
 		if (!p->parked[k].is_used || now < p->parked[k].since + URDS_CHALLENGE_END_NS)
@@ -388,8 +399,6 @@ static void tick_challenge(struct urds_peer *p, urds_ns now, struct urds_peer_ou
 		act(out, URDS_ACT_EVICT, 0, k);
 		urds_peer_unparked(p, k);
 	}
-	if (has_parked(p))
-		challenge(p, now, out);
 }
 
 /* Is DOWN @slot to be opened when its time comes? Asks for no other time, so that a deadline and the tick
@@ -462,7 +471,7 @@ static urds_ns earlier(urds_ns a, urds_ns b)
 
 urds_ns urds_peer_deadline(const struct urds_peer *p, unsigned pending)
 {
-	urds_ns d = has_parked(p) ? p->check_at : URDS_NEVER;
+	urds_ns d = p->challenged ? p->check_at : URDS_NEVER;
 
 	pending = pending_slots(p, pending);
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
