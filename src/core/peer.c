@@ -139,11 +139,12 @@ void urds_peer_want(struct urds_peer *p, unsigned slot, urds_ns now, struct urds
 	open_slot(p, slot, now, out);
 }
 
-static void attach(struct urds_slot *s, enum urds_slot_state state, urds_ns now)
+static void attach(struct urds_slot *s, enum urds_slot_state state, unsigned lane, urds_ns now)
 {
 	s->state = (uint8_t)state;
 	s->kind = URDS_KIND_UNKNOWN;
 	s->heard = false;
+	s->lane = (uint8_t)lane;
 	s->at = now;
 }
 
@@ -155,7 +156,7 @@ void urds_peer_dialled(struct urds_peer *p, unsigned slot, bool ok, urds_ns now,
 	if (!s)
 		return;
 	if (s->state == URDS_SLOT_DIALLING && ok) {
-		attach(s, URDS_SLOT_HELD, now);
+		attach(s, URDS_SLOT_HELD, URDS_PATHS_MAX, now);
 		act(out, URDS_ACT_ATTACH, slot, 0);
 		return;
 	}
@@ -227,7 +228,7 @@ void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, st
 	if (s) {
 		if (s->state == URDS_SLOT_KNOCKING)
 			act(out, URDS_ACT_HANG_UP, slot, 0);
-		attach(s, URDS_SLOT_UP, now);
+		attach(s, URDS_SLOT_UP, from_port % URDS_PATHS_MAX, now);
 		act(out, URDS_ACT_ATTACH, slot, 0);
 		return;
 	}
@@ -241,6 +242,7 @@ void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, st
 	}
 	p->parked[k].is_used = true;
 	p->parked[k].slot = (uint8_t)for_slot;
+	p->parked[k].lane = from_port % URDS_PATHS_MAX;
 	p->parked[k].since = now;
 	act(out, URDS_ACT_PARK, 0, k);
 	if (!p->challenged || all_answered(p)) /* those answers were given before it came */
@@ -271,16 +273,31 @@ static void set_kind(struct urds_slot *s, unsigned slot, enum urds_peer_kind kin
 	act(out, URDS_ACT_KIND, slot, 0);
 }
 
+/* Only the probe says whether source ports mean slots (W5), and the connection came before it. Return: true if
+ * it sits in a slot where it must not stay. */
+static bool is_misplaced(struct urds_peer *p, const struct urds_slot *s, unsigned slot, bool has_sport_idx)
+{
+	bool had = p->has_sport_idx;
+
+	p->has_sport_idx = has_sport_idx;
+	if (s->lane == URDS_PATHS_MAX || urds_peer_is_self(p))
+		return false;
+	if (has_sport_idx)
+		return s->lane != slot;
+	/* Another kind of host has the address now, and sends and expects all on what we call slot 0. */
+	return had && slot > 0 && p->first.state != URDS_SLOT_UP;
+}
+
 void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const struct urds_probe *probe,
 		      urds_ns now, struct urds_peer_out *out)
 {
 	struct urds_slot *s = slot_of(p, slot);
+	bool misplaced;
 
 	if (!s)
 		return;
 	p->npaths = (uint8_t)urds_probe_npaths(probe, p->npaths);
-	if (probe->has_sport_idx)
-		p->has_sport_idx = true;
+	misplaced = is_misplaced(p, s, slot, probe->has_sport_idx);
 	if (p->ext && probe->has_urds) {
 		if (p->incarnation && p->incarnation != probe->incarnation && s->kind != URDS_KIND_URDS)
 			act(out, URDS_ACT_RESTARTED, slot, 0);
@@ -292,6 +309,10 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const 
 		}
 	} else if (s->kind == URDS_KIND_UNKNOWN) {
 		set_kind(s, slot, URDS_KIND_KERNEL, out);
+	}
+	if (misplaced) {
+		act(out, URDS_ACT_DROP, slot, 0);
+		return;
 	}
 	if (!is_answer)
 		act(out, URDS_ACT_ANSWER, slot, 0);
@@ -322,7 +343,7 @@ static bool promote(struct urds_peer *p, unsigned slot, urds_ns now, struct urds
 	}
 	if (best == URDS_PARKED_MAX)
 		return false;
-	attach(s, URDS_SLOT_UP, now);
+	attach(s, URDS_SLOT_UP, p->parked[best].lane, now);
 	act(out, URDS_ACT_PROMOTE, slot, best);
 	urds_peer_unparked(p, best);
 	return true;
