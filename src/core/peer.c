@@ -166,25 +166,40 @@ void urds_peer_dialled(struct urds_peer *p, unsigned slot, bool ok, urds_ns now,
 		fail(s, now, rnd); /* a knock too is repeated with backoff while anything is queued (B2) */
 }
 
-/* Where an accepted connection belongs: a free slot, or URDS_PATHS_MAX: it is taken. *for_slot: the only one it
- * may have, or ANY_SLOT. */
+static bool is_free(const struct urds_peer *p, unsigned slot)
+{
+	unsigned state = urds_peer_slot(p, slot)->state;
+
+	return state == URDS_SLOT_DOWN || state == URDS_SLOT_KNOCKING;
+}
+
+/* The first free slot, or URDS_PATHS_MAX. */
+static unsigned free_slot(const struct urds_peer *p)
+{
+	unsigned i = 0;
+
+	while (i < URDS_PATHS_MAX && !is_free(p, i))
+		i++;
+	return i;
+}
+
+/* Where an accepted connection belongs: a free slot, or URDS_PATHS_MAX: it has to wait. *for_slot: the only one
+ * it may have, or ANY_SLOT. */
 static unsigned choose_slot(struct urds_peer *p, uint16_t from_port, unsigned *for_slot)
 {
-	unsigned i;
-
 	*for_slot = ANY_SLOT;
 	if (urds_peer_is_self(p))
 		*for_slot = 1;
 	else if (p->has_sport_idx)
 		*for_slot = from_port % URDS_PATHS_MAX;
-	for (i = 0; i < URDS_PATHS_MAX; i++) {
-		unsigned state = urds_peer_slot(p, i)->state;
-
-		if ((*for_slot == ANY_SLOT || *for_slot == i) &&
-		    (state == URDS_SLOT_DOWN || state == URDS_SLOT_KNOCKING))
-			return i;
-	}
-	return URDS_PATHS_MAX;
+	if (*for_slot != ANY_SLOT)
+		return is_free(p, *for_slot) ? *for_slot : URDS_PATHS_MAX;
+	/* One that does not say which path it is may be a further path, or come in the place of one that died
+	 * without a word. In the wrong slot its messages would meet the wrong counters: doubled or lost. */
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++)
+		if (!is_free(p, i))
+			return URDS_PATHS_MAX;
+	return 0;
 }
 
 static void challenge(struct urds_peer *p, urds_ns now, struct urds_peer_out *out)
@@ -273,6 +288,67 @@ static void set_kind(struct urds_slot *s, unsigned slot, enum urds_peer_kind kin
 	act(out, URDS_ACT_KIND, slot, 0);
 }
 
+void urds_peer_unparked(struct urds_peer *p, unsigned k)
+{
+	p->parked[k].is_used = false;
+	for (unsigned i = 0; i < URDS_PARKED_MAX; i++)
+		if (p->parked[i].is_used)
+			return;
+	urds_free(p->mem, p->parked, URDS_PARKED_MAX * sizeof *p->parked);
+	p->parked = NULL;
+	p->challenged = 0;
+	p->challenged_slots = 0;
+}
+
+static void promote_to(struct urds_peer *p, unsigned k, unsigned slot, urds_ns now, struct urds_peer_out *out)
+{
+	struct urds_slot *s = slot_of(p, slot);
+
+	if (!s)
+		return;
+	if (s->state == URDS_SLOT_KNOCKING)
+		act(out, URDS_ACT_HANG_UP, slot, 0);
+	attach(s, URDS_SLOT_UP, p->parked[k].lane, now);
+	act(out, URDS_ACT_PROMOTE, slot, k);
+	urds_peer_unparked(p, k);
+}
+
+/* A slot became free: the connection parked for it, if any, takes its place. */
+static bool promote(struct urds_peer *p, unsigned slot, urds_ns now, struct urds_peer_out *out)
+{
+	unsigned best = URDS_PARKED_MAX;
+
+	/* The newest: an older one is likely to be as dead as what it was to replace. */
+	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
+		const struct urds_parked *q = &p->parked[k];
+
+		if (q->is_used && (q->slot == slot || q->slot == ANY_SLOT) &&
+		    (best == URDS_PARKED_MAX || q->since >= p->parked[best].since))
+			best = k;
+	}
+	if (best == URDS_PARKED_MAX)
+		return false;
+	promote_to(p, best, slot, now, out);
+	return urds_peer_slot(p, slot)->state == URDS_SLOT_UP;
+}
+
+/* Nothing that is UP has died: what is parked for no slot in particular is a further path, and gets one. */
+static void place_parked(struct urds_peer *p, urds_ns since_before, urds_ns now, struct urds_peer_out *out)
+{
+	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
+		struct urds_parked *q = &p->parked[k];
+		unsigned slot;
+
+		if (!q->is_used || q->slot != ANY_SLOT || q->since > since_before)
+			continue;
+		if (p->has_sport_idx) /* known by now */
+			q->slot = q->lane;
+		slot = q->slot != ANY_SLOT ? q->slot : free_slot(p);
+		if (slot < URDS_PATHS_MAX && is_free(p, slot))
+			promote_to(p, k, slot, now, out);
+	}
+}
+
 /* Only the probe says whether source ports mean slots (W5), and the connection came before it. Return: true if
  * it sits in a slot where it must not stay. */
 static bool is_misplaced(struct urds_peer *p, const struct urds_slot *s, unsigned slot, bool has_sport_idx)
@@ -288,6 +364,21 @@ static bool is_misplaced(struct urds_peer *p, const struct urds_slot *s, unsigne
 	return had && slot > 0 && p->first.state != URDS_SLOT_UP;
 }
 
+/* Does it claim to be a new incarnation while the one we know has a connection? Either that one is dead, which a
+ * challenge will show, or this is some other program on its host. */
+static bool contradicts(const struct urds_peer *p, unsigned slot, uint32_t incarnation)
+{
+	if (!p->incarnation || p->incarnation == incarnation || urds_peer_is_self(p))
+		return false;
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		const struct urds_slot *s = urds_peer_slot(p, i);
+
+		if (i != slot && s->state == URDS_SLOT_UP && s->kind == URDS_KIND_URDS)
+			return true;
+	}
+	return false;
+}
+
 void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const struct urds_probe *probe,
 		      urds_ns now, struct urds_peer_out *out)
 {
@@ -296,6 +387,11 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const 
 
 	if (!s)
 		return;
+	if (p->ext && probe->has_urds && contradicts(p, slot, probe->incarnation)) {
+		act(out, URDS_ACT_DROP, slot, 0);
+		challenge(p, now, out);
+		return;
+	}
 	p->npaths = (uint8_t)urds_probe_npaths(probe, p->npaths);
 	misplaced = is_misplaced(p, s, slot, probe->has_sport_idx);
 	if (p->ext && probe->has_urds) {
@@ -318,47 +414,19 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const 
 		act(out, URDS_ACT_ANSWER, slot, 0);
 	else if (p->challenged)
 		p->answered |= (uint8_t)(1u << slot);
-
+	if (p->challenged && all_answered(p)) {
+		place_parked(p, p->challenged, now, out);
+		/* What came while the answers were under way gets a challenge of its own. */
+		for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++)
+			if (p->parked[k].is_used && p->parked[k].since > p->challenged) {
+				challenge(p, now, out);
+				break;
+			}
+	}
 	if (!urds_peer_dials(p) || urds_peer_is_self(p))
 		return;
 	for (unsigned i = 1; i < paths_used(p); i++)
 		open_slot(p, i, now, out);
-}
-
-/* A slot became free: the connection parked for it, if any, takes its place. */
-static bool promote(struct urds_peer *p, unsigned slot, urds_ns now, struct urds_peer_out *out)
-{
-	struct urds_slot *s = slot_of(p, slot);
-	unsigned best = URDS_PARKED_MAX;
-
-	if (!p->parked || !s)
-		return false;
-	/* The newest: an older one is likely to be as dead as what it was to replace. */
-	for (unsigned k = 0; k < URDS_PARKED_MAX; k++) {
-		const struct urds_parked *q = &p->parked[k];
-
-		if (q->is_used && (q->slot == slot || q->slot == ANY_SLOT) &&
-		    (best == URDS_PARKED_MAX || q->since >= p->parked[best].since))
-			best = k;
-	}
-	if (best == URDS_PARKED_MAX)
-		return false;
-	attach(s, URDS_SLOT_UP, p->parked[best].lane, now);
-	act(out, URDS_ACT_PROMOTE, slot, best);
-	urds_peer_unparked(p, best);
-	return true;
-}
-
-void urds_peer_unparked(struct urds_peer *p, unsigned k)
-{
-	p->parked[k].is_used = false;
-	for (unsigned i = 0; i < URDS_PARKED_MAX; i++)
-		if (p->parked[i].is_used)
-			return;
-	urds_free(p->mem, p->parked, URDS_PARKED_MAX * sizeof *p->parked);
-	p->parked = NULL;
-	p->challenged = 0;
-	p->challenged_slots = 0;
 }
 
 void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rnd, struct urds_peer_out *out)
@@ -411,6 +479,8 @@ static void tick_challenge(struct urds_peer *p, urds_ns now, struct urds_peer_ou
 			p->challenged = p->challenged_slots = 0;
 		return;
 	}
+	if (now >= p->challenged + URDS_CHALLENGE_END_NS) /* alive, if without an answer */
+		place_parked(p, now - URDS_CHALLENGE_END_NS, now, out);
 	/* One that neither answers nor is silent (a stopped process) stays, and so does what is parked. */
 	if (!all_answered(p))
 		return;

@@ -134,20 +134,79 @@ static void peer_park__no_memory_to_park_closes(void)
 	finish();
 }
 
+/* Which path a further connection is, a K61 does not say: it is a new one once all that we have are known to
+ * live. */
 static void peer_park__eight_paths_of_a_kernel_in_order_of_arrival(void)
 {
 	begin(L);
 	connect_0();
 	SAYS(PROBED(0, false, &k61), "kind0 answer0");
-	for (unsigned i = 1; i < URDS_PATHS_MAX; i++) {
-		char want[16];
-
-		snprintf(want, sizeof want, "attach%u", i);
-		SAYS(ACCEPTED((uint16_t)(50000 + 3 * i)), want);
-	}
+	SAYS(ACCEPTED(50003), "park0 probe0");
+	SAYS(PROBED(0, true, &k61), "promote1:0");
+	SAYS(ACCEPTED(50003), "park0 probe0 probe1");
+	now++;
+	SAYS(ACCEPTED(50006), "park1");
+	SAYS(PROBED(0, true, &k61), "");
+	SAYS(PROBED(1, true, &k61), "kind1 promote2:0 probe0 probe1 probe2");
+	SAYS(PROBED(0, true, &k61), "");
+	SAYS(PROBED(1, true, &k61), "");
+	SAYS(PROBED(2, true, &k61), "kind2 promote3:1");
+	CHECK(!p.parked);
+	CHECK(urds_peer_deadline(&p, 0) == now + URDS_KIND_SILENT_NS || urds_peer_deadline(&p, 0) == URDS_NEVER);
+	for (unsigned i = 0; i < 4; i++)
+		ACCEPTED(50000);
+	out.n = 0;
+	SAYS(PROBED(0, true, &k61), "");
+	SAYS(PROBED(1, true, &k61), "");
+	SAYS(PROBED(2, true, &k61), "");
+	SAYS(PROBED(3, true, &k61), "kind3 promote4:0 promote5:1 promote6:2 promote7:3");
 	SAYS(ACCEPTED(40000), "park0 probe0 probe1 probe2 probe3 probe4 probe5 probe6 probe7");
 	CHECK_EQ(urds_peer_slot_for(&p, 4000), 0);
 	SAYS(DOWN(5), "promote5:0");
+	finish();
+}
+
+/* One path, half-open: its successor must not become a second path. */
+static void peer_park__successor_of_a_dead_path_takes_its_slot(void)
+{
+	begin(L);
+	connect_0();
+	SAYS(PROBED(0, false, &k61), "kind0 answer0");
+	SAYS(ACCEPTED(50003), "park0 probe0");
+	SAYS(DOWN(0), "promote0:0");
+	CHECK_EQ(urds_peer_slot(&p, 1)->state, URDS_SLOT_DOWN);
+	finish();
+}
+
+/* ping_enable = 0: nothing is ever answered, but TCP acknowledges. */
+static void peer_park__further_path_of_a_kernel_that_answers_no_pings(void)
+{
+	begin(L);
+	connect_0();
+	SAYS(ACCEPTED(50003), "park0 probe0");
+	for (to_deadline(); now < T0 + URDS_CHALLENGE_END_NS; to_deadline()) {
+		TICK(0);
+		CHECK(!strstr(say(), "promote"));
+		SAYS(SILENCE(0, 0), "");
+	}
+	SAYS(TICK(0), "check0 promote1:0");
+	finish();
+}
+
+/* Another program on the peer's host claims to be its next life. */
+static void peer_park__new_incarnation_beside_a_live_one_is_dropped(void)
+{
+	begin_l();
+	SAYS(ACCEPTED(40003), "attach3"); /* this slot is free */
+	SAYS(HEARD(3), "");
+	SAYS(PROBED(3, false, &urds2), "drop3 probe0 probe3");
+	SAYS(DOWN(3), "");
+	CHECK_EQ(p.incarnation, 11);
+	SAYS(PROBED(0, true, &urds1), "");
+	/* It was the truth: the old connection is dead. */
+	SAYS(DOWN(0), "");
+	SAYS(ACCEPTED(40008), "attach0");
+	SAYS(PROBED(0, false, &urds2), "restarted0 kind0 answer0");
 	finish();
 }
 
@@ -323,6 +382,9 @@ int main(int argc, char **argv)
 	T_RUN(peer_park__parked_are_bounded);
 	T_RUN(peer_park__no_memory_to_park_closes);
 	T_RUN(peer_park__eight_paths_of_a_kernel_in_order_of_arrival);
+	T_RUN(peer_park__successor_of_a_dead_path_takes_its_slot);
+	T_RUN(peer_park__further_path_of_a_kernel_that_answers_no_pings);
+	T_RUN(peer_park__new_incarnation_beside_a_live_one_is_dropped);
 	T_RUN(peer_park__source_port_picks_the_slot);
 	T_RUN(peer_park__path_in_the_wrong_slot_is_dropped_once_known);
 	T_RUN(peer_park__source_ports_mean_nothing_any_more);
