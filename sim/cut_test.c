@@ -57,8 +57,10 @@ static void cut_at(enum world_mode mode, const struct host_conf *conf, const uin
 	again += w.u[0].retransmitted + w.u[1].retransmitted + w.k.retransmitted;
 	lost_acks += w.u[0].dropped_old + w.u[1].dropped_old + w.k.dropped_old;
 	if (!world_fini(&w) || !ok)
-		T_FAIL("%s, connection %u cut at byte %" PRIu64 " of side %d, ack_lost %d: %s",
-		       world_mode_name[mode], cut->conn, cut->at, cut->dir, cut->ack_lost, w.check.error);
+		T_FAIL("%s, connection %u cut at byte %" PRIu64 " of side %d, ack_lost %d, late %lld %lld: %s; replay: %d %d %" PRIu64 " %d K",
+		       world_mode_name[mode], cut->conn, cut->at, cut->dir, cut->ack_lost,
+		       (long long)cut->late[0], (long long)cut->late[1], w.check.error, mode, cut->dir, cut->at,
+		       cut->ack_lost);
 }
 
 /* Wait patterns by offset, so that every one meets every kind of byte. */
@@ -138,8 +140,27 @@ static void cut_plain_plain__every_byte(void)
 	every_byte(WORLD_UU, &c);
 }
 
+/* One of the cuts above again: MODE DIR AT ACK_LOST K. */
+static void one(char **a)
+{
+	enum world_mode mode = (enum world_mode)atoi(a[0]);
+	struct host_conf conf = world_conf();
+	struct lens l = measure(mode, &conf, small, 6);
+	struct sim_cut c = {.is_set = true, .conn = l.conn, .dir = atoi(a[1]), .at = strtoull(a[2], NULL, 10),
+			    .ack_lost = atoi(a[3])};
+
+	lateness(&c, strtoull(a[4], NULL, 10));
+	sim_trace = true;
+	cut_at(mode, &conf, small, 6, &c);
+}
+
 int main(int argc, char **argv)
 {
+	if (argc == 6) {
+		if (setjmp(t_leave) == 0)
+			one(argv + 1);
+		return 0;
+	}
 	if (getenv("URDS_SIM_STRIDE"))
 		stride = strtoull(getenv("URDS_SIM_STRIDE"), NULL, 10);
 	T_INIT(argc, argv);

@@ -126,6 +126,10 @@ static void transmit(struct hpeer *hp, unsigned slot)
 				break;
 		}
 		urds_path_tx_taken(&pa->tx, took, &done);
+		if (bytes > 0)
+			TRACE(h->v.sim, "%u: slot %u: wrote %zu of %zu, %u new, %u again, tail %llu next %llu", h->v.addr.ip[15], slot,
+			      took, bytes, done.sent, done.retransmitted, (unsigned long long)pa->tx.log.tail_seq & 0xffff,
+			      (unsigned long long)pa->tx.log.next_seq & 0xffff);
 		h->sent += done.sent;
 		h->retransmitted += done.retransmitted;
 		if (took == bytes && ack) {
@@ -188,6 +192,10 @@ static void post(struct hpeer *hp, unsigned slot, uint16_t sport, uint16_t dport
 	transmit(hp, slot);
 }
 
+static const char *const act_name[] = {"dial",	 "knock", "hang up", "attach", "close",	    "park",
+				       "promote", "evict", "drop",    "proven", "probe",     "answer",
+				       "kind",	 "restarted", "check"};
+
 static void do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *link)
 {
 	struct host *h = hp->host;
@@ -196,6 +204,8 @@ static void do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *lin
 		unsigned slot = out->v[i].slot, k = out->v[i].k;
 		struct urds_peer_out more = {0};
 		struct vend *e;
+
+		TRACE(h->v.sim, "%u: act %s slot %u k %u", h->v.addr.ip[15], act_name[out->v[i].act], slot, k);
 
 		switch ((enum urds_peer_act)out->v[i].act) {
 		case URDS_ACT_DIAL:
@@ -373,6 +383,12 @@ static void receive(struct hpeer *hp, unsigned slot)
 			struct urds_peer_out out = {0};
 
 			rc = urds_path_rx_next(&pa->rx, &b);
+			TRACE(hp->host->v.sim, "%u: slot %u: %zu items, %u headers, %u old, next_rx %llu, ack %llu",
+			      hp->host->v.addr.ip[15], slot, b.n, b.headers, b.dropped_old,
+			      (unsigned long long)pa->rx.next_rx & 0xffff, (unsigned long long)b.ack_seen & 0xffff);
+			for (size_t i = 0; i < b.n; i++)
+				TRACE(hp->host->v.sim, "   kind %d seq %llu len %u flags %x", b.v[i].kind,
+				      (unsigned long long)b.v[i].seq & 0xffff, b.v[i].len, b.v[i].flags);
 			hp->host->dropped_old += b.dropped_old;
 			if (b.headers > 0) {
 				urds_peer_heard(&hp->peer, slot, now_of(hp), &out);

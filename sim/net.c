@@ -5,6 +5,8 @@
 #include "net.h"
 
 #include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Keep-alive finds a connection whose other end is gone ... */
@@ -36,6 +38,20 @@ struct vconn {
 };
 
 /* ---- clock ---- */
+
+bool sim_trace;
+
+void sim_say(struct sim *s, const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("# %llu.%06llu ", (unsigned long long)(s->now / URDS_SEC(1)),
+	       (unsigned long long)(s->now % URDS_SEC(1) / 1000));
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf("\n");
+}
 
 void sim_init(struct sim *s, uint64_t seed)
 {
@@ -295,6 +311,7 @@ void v_cut(struct vconn *c, urds_ns late0, urds_ns late1)
 
 	if (c->is_dead)
 		return;
+	TRACE(c->sim, "connection %u is cut", c->no);
 	c->is_dead = true;
 	for (int i = 0; i < 2; i++) {
 		if (late[i] == URDS_NEVER)

@@ -50,6 +50,15 @@ struct sim {
 	struct sim_cut cut;
 };
 
+/* Tells on stdout what happens. */
+extern bool sim_trace;
+#define TRACE(s, ...)                                                                      \
+	do {                                                                               \
+		if (sim_trace)                                                             \
+			sim_say(s, __VA_ARGS__);                                           \
+	} while (0)
+void sim_say(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 void sim_init(struct sim *s, uint64_t seed);
 void sim_fini(struct sim *s);
 uint64_t sim_rnd(struct sim *s);
