@@ -31,8 +31,8 @@ struct check {
 	char error[256]; /* the first one; empty: none */
 };
 
-/* Byte @i of message @no of flow @f. The first eight name it. */
-uint8_t check_byte(unsigned f, unsigned no, uint32_t i);
+/* Writes the @len bytes of message @no of flow @f. The first four name it. */
+void check_fill(uint8_t *p, unsigned f, unsigned no, uint32_t len);
 void check_fail(struct check *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A message was queued at its destination socket. */
 void check_got(struct check *c, const struct urds_addr *from, uint16_t sport, const struct urds_addr *to,

@@ -3,6 +3,10 @@
  * A mixed exchange whose connection is cut at every byte of either direction: everything arrives exactly once,
  * in order, and nothing is left over.
  */
+#ifdef __linux__
+#include <malloc.h>
+#endif
+
 #include "tap.h"
 #include "world.h"
 
@@ -163,6 +167,10 @@ int main(int argc, char **argv)
 	}
 	if (getenv("URDS_SIM_STRIDE"))
 		stride = strtoull(getenv("URDS_SIM_STRIDE"), NULL, 10);
+#ifdef M_MMAP_THRESHOLD
+	mallopt(M_MMAP_THRESHOLD, 64 << 20); /* mapping and faulting cost more than the runs */
+	mallopt(M_TRIM_THRESHOLD, 64 << 20);
+#endif
 	T_INIT(argc, argv);
 	T_RUN(cut_urds_urds__every_byte);
 	T_RUN(cut_urds_urds__large);

@@ -588,8 +588,7 @@ static bool send_one(struct host *h, struct hsock *s, unsigned f, struct flow *f
 		return false;
 	}
 	urds_hdr_put_data(c.wire, c.seq, len, fl->sport, fl->dport);
-	for (uint32_t i = 0; i < len; i++)
-		c.wire[URDS_HDR_LEN + i] = check_byte(f, fl->sent, i);
+	check_fill(c.wire + URDS_HDR_LEN, f, fl->sent, len);
 	urds_log_commit(&c);
 	fl->sent++;
 	if (hp->path[slot].link) {

@@ -371,8 +371,7 @@ void kernel_kick(struct kernel *k)
 			uint32_t len = fl->len[fl->sent];
 			struct kmsg *m = msg_new(p, fl->sport, fl->dport, len);
 
-			for (uint32_t b = 0; b < len; b++)
-				m->bytes[48 + b] = check_byte(f, fl->sent, b);
+			check_fill(m->bytes + 48, f, fl->sent, len);
 			fl->sent++;
 			if (p->state == K_UP)
 				transmit(k, p);
