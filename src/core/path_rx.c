@@ -210,6 +210,19 @@ static bool emit(struct urds_rx_batch *out, const struct urds_rx_cur *m, struct 
 	return kind == URDS_FRAME_PROBE || kind == URDS_FRAME_PROBE_ANSWER;
 }
 
+/* A probe's extensions are read with its header; one with a payload, which nobody sends, would be whole
+ * only later, when they are gone. It is an ordinary ping then, and such an answer nothing. */
+static enum urds_frame_kind frame_kind(const struct urds_path_rx *r, const struct urds_hdr *h)
+{
+	enum urds_frame_kind kind = urds_hdr_kind(h, r->urds);
+
+	if (h->len > 0 && kind == URDS_FRAME_PROBE)
+		return URDS_FRAME_PING;
+	if (h->len > 0 && kind == URDS_FRAME_PROBE_ANSWER)
+		return URDS_FRAME_IGNORE;
+	return kind;
+}
+
 static void header(struct urds_path_rx *r, const struct urds_hdr *h, enum urds_frame_kind kind,
 		   struct urds_rx_batch *out)
 {
@@ -320,7 +333,7 @@ int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out)
 		case URDS_PIECE_NONE:
 			continue;
 		case URDS_PIECE_MSG:
-			kind = urds_hdr_kind(&piece.hdr, r->urds);
+			kind = frame_kind(r, &piece.hdr);
 			header(r, &piece.hdr, kind, out);
 			m = (struct urds_rx_cur){.seq = piece.hdr.seq,
 						 .len = piece.len,
@@ -332,7 +345,7 @@ int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out)
 				end = emit(out, &m, r->chunk, p + n - piece.len, &refs);
 			break;
 		case URDS_PIECE_BEGIN:
-			kind = urds_hdr_kind(&piece.hdr, r->urds);
+			kind = frame_kind(r, &piece.hdr);
 			header(r, &piece.hdr, kind, out);
 			if (refs > 0) /* the chunk may be let go of */
 				urds_buf_hold(r->chunk, refs);

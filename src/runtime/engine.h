@@ -255,6 +255,7 @@ struct urds_ctx {
 	/* Ownership records (lib/): taken before the port, dropped after it. May be NULL. */
 	int (*take_record)(struct node *n);
 	void (*drop_record)(void *record);
+	void (*stop_records)(struct urds_ctx *e); /* the first step of the end: nobody asks any more */
 
 	/* Test hook: every message queued at a socket, before its ack can go out. NULL in production. */
 	void (*on_queued)(void *arg, const struct urds_addr *from, const struct urds_rx_item *it);
