@@ -263,7 +263,7 @@ static void path_rx__memory_follows_what_arrives(void)
 
 		CHECK_EQ(feed(at, at + n, n), 0);
 		at += n;
-		CHECK(mem.peak_blocks * URDS_BLOCK_BYTES <= 5 * at + 3 * URDS_BLOCK_BYTES);
+		CHECK(mem.peak_blocks * URDS_BLOCK_BYTES <= 17 * at + 3 * URDS_BLOCK_BYTES);
 	}
 	CHECK_EQ(ngot, 1);
 	check_payload(&got[0]);
