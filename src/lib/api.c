@@ -114,6 +114,16 @@ static void put_addr(const struct urds_endpoint *at, struct sockaddr *sa, sockle
 	*len = n;
 }
 
+static bool owns(struct urds_ctx *e, const struct urds_addr *a)
+{
+	bool owned;
+
+	urds_rwlock_read_acquire(&e->table);
+	owned = node_find(e, a) != NULL;
+	urds_rwlock_read_release(&e->table);
+	return owned;
+}
+
 int urds_bind(struct urds_sock *s, const struct sockaddr *addr, socklen_t len)
 {
 	struct urds_endpoint at;
@@ -126,7 +136,7 @@ int urds_bind(struct urds_sock *s, const struct sockaddr *addr, socklen_t len)
 		rc = urds_fail(URDS_EINVAL, "urds_bind: not a unicast IPv4 or IPv6 address of this host (an RDS socket "
 					    "cannot be bound to 0.0.0.0 or ::; a link-local one needs its scope)");
 	else if ((rc = sock_bind(s, &at)) < 0)
-		rc = urds_fail_bind(rc, &at.addr, at.port);
+		rc = urds_fail_bind(rc, &at.addr, at.port, owns(s->e, &at.addr));
 	sock_drop(s);
 	return rc;
 }

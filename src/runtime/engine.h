@@ -239,6 +239,7 @@ struct urds_ctx {
 	struct urds_doorbell lead_bell; /* the leader, while it is in the poller */
 	_Atomic bool stop;
 	_Atomic urds_ns lease;	     /* a caller drives the poller until then; the loop thread keeps out */
+	_Atomic bool is_busy;	     /* a caller reads the wire by itself, without ever blocking */
 	_Atomic uint32_t leader;     /* 1: some blocked call is the leader */
 	_Atomic uint32_t loop_polls; /* 1: the loop thread is in the poller */
 	_Atomic uint32_t watchers;   /* sockets with a descriptor somebody may poll: no lease then */
@@ -254,6 +255,7 @@ struct urds_ctx {
 	/* Ownership records (lib/): taken before the port, dropped after it. May be NULL. */
 	int (*take_record)(struct node *n);
 	void (*drop_record)(void *record);
+	void (*stop_records)(struct urds_ctx *e); /* the first step of the end: nobody asks any more */
 
 	/* Test hook: every message queued at a socket, before its ack can go out. NULL in production. */
 	void (*on_queued)(void *arg, const struct urds_addr *from, const struct urds_rx_item *it);

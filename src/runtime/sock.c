@@ -298,6 +298,12 @@ static int append(struct urds_sock *s, struct path *h, uint16_t dport, const str
 	return 0;
 }
 
+static void set_busy(struct urds_ctx *e)
+{
+	if (!atomic_load_explicit(&e->is_busy, memory_order_relaxed))
+		atomic_store_explicit(&e->is_busy, true, memory_order_relaxed);
+}
+
 /* Sends now, or leaves it for the burst it is part of. */
 static void send_or_gather(struct path *h, uint32_t len, bool more)
 {
@@ -325,6 +331,11 @@ static void send_or_gather(struct path *h, uint32_t len, bool more)
 		urds_count(h->peer->e, URDS_C_gathered, 1);
 	atomic_store_explicit(&h->gather_since, now, memory_order_relaxed);
 	path_transmit(h);
+	if (burst.streak >= BURST_STREAK) {
+		/* Its acknowledgements, rather than have the loop thread woken by each. */
+		path_receive(h);
+		set_busy(h->peer->e);
+	}
 	burst.last_return = urds_clock_ns();
 }
 
@@ -487,6 +498,7 @@ int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool
 
 	flush_dirty(e, URDS_NEVER);
 	rc = try_take(s, out, peek);
+	set_busy(e);
 	if (rc == 0 && atomic_load_explicit(&e->ready, memory_order_relaxed)) {
 		ready_run(e);
 		rc = try_take(s, out, peek);

@@ -131,6 +131,14 @@ static void transmit_round(struct path *h)
 	for (int i = 0; i < SENDS_MAX; i++)
 		if (send_once(h, l, &env))
 			break;
+	if (h->tx.log.tombs > 0) {
+		struct urds_log_freed_list freed;
+
+		/* Cancelled messages that were passed over leave nothing to acknowledge. */
+		urds_lock_acquire(&h->append);
+		urds_log_ack_seq(&h->tx.log, 0, &freed);
+		urds_lock_release(&h->append);
+	}
 	if (!urds_log_is_empty(&h->tx.log))
 		arm_poll(h);
 }
