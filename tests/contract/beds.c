@@ -85,7 +85,8 @@ static int link_local_open(struct bed *b)
 	return tcp_open(b, text, text, "2001:db8::77");
 }
 
-static unsigned loop_blocks, loop_kicks;
+static unsigned loop_blocks;
+static bool loop_kicked;
 
 static void *block_get(void *u, unsigned n64k)
 {
@@ -101,7 +102,7 @@ static void block_put(void *u, void *block, unsigned n64k)
 
 static void loop_kick(void *u)
 {
-	loop_kicks++;
+	loop_kicked = true;
 }
 
 static bool loop_is_local(void *u, const struct urds_addr *a)
@@ -132,10 +133,10 @@ static void loop_close(struct bed *b)
 
 static void loop_pump(struct bed *b, urds_ns timeout_ns)
 {
-	/* A non-empty queue has kicked since it was last found empty. */
-	assert(!urds_loop_pending(b->t) || loop_kicks > 0);
-	if (!urds_loop_pending(b->t))
-		loop_kicks = 0;
+	/* As a runtime does: only when told. */
+	if (!loop_kicked)
+		return;
+	loop_kicked = false;
 	(void)urds_loop_run(b->t);
 }
 

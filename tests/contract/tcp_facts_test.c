@@ -539,6 +539,32 @@ static void silence_of_a_dead_host(void)
 	end();
 }
 
+/* Our FIN is one more in the kernel's count of what is not acknowledged. */
+static void acked_with_a_fin_under_way(void)
+{
+	struct ep *x, *y;
+
+	begin(NULL);
+	join(&x, &y);
+	CHECK_EQ(ep_tx(x, 10, 1), 10);
+	WAIT_FOR(t->data->acked(x->l) == 10);
+	go_silent(t->data->fd(y->l));
+	CHECK_EQ(ep_tx(x, 7, 1), 7);
+	CHECK_EQ(t->data->acked(x->l), 10);
+	t->connect->shutdown(x->l);
+	CHECK_EQ(t->data->acked(x->l), 10);
+	finish(x);
+
+	join(&x, &y);
+	CHECK_EQ(ep_tx(x, 10, 1), 10);
+	WAIT_FOR(t->data->acked(x->l) == 10);
+	go_silent(t->data->fd(y->l));
+	t->connect->shutdown(x->l);
+	CHECK_EQ(t->data->acked(x->l), 10);
+	finish(x);
+	end();
+}
+
 /* A child closes what it inherited; the parent's connection does not notice, and the child holds
  * neither the port nor a peer's bytes. */
 static void fork_and_close(void)
@@ -603,6 +629,7 @@ int main(int argc, char **argv)
 	T_RUN(reset_before_the_answer_was_seen);
 	T_RUN(silence_of_a_full_reader);
 	T_RUN(silence_of_a_dead_host);
+	T_RUN(acked_with_a_fin_under_way);
 	T_RUN(fork_and_close);
 	T_RUN(names_and_sources);
 	return t_done();

@@ -7,6 +7,7 @@
 
 #include "platform/addr.h"
 #include "platform/clock.h"
+#include "platform/futex.h"
 #include "platform/lock.h"
 #include "platform/thread.h"
 #include "tap.h"
@@ -264,15 +265,137 @@ static void run(void (*dispatch)(void *arg))
 	printf("# %d links, %" PRIu64 " bytes\n", made, moved);
 }
 
-static void tcp(void)
+/* One writer, one reader, nobody asks twice: a lost edge is a standstill. The reader stops at a short
+ * read, the writer at a short write, until called. */
+#define STREAM (48ull << 20)
+
+static _Atomic uint64_t streamed;
+static _Atomic uint32_t writable;
+static _Atomic int up;
+static struct urds_link *stream_in, *stream_out;
+static _Atomic int stream_closed;
+
+static void stream_readable(struct urds_link *l, bool ended)
+{
+	static char buf[70000];
+	uint64_t rnd = streamed * 2654435761u;
+	size_t got = 0, want;
+
+	if (l != stream_in)
+		return;
+	do {
+		struct urds_iov v = {buf, 0};
+
+		rnd = rnd * 6364136223846793005u + 1442695040888963407u;
+		want = v.len = 1 + (size_t)(rnd >> 33) % sizeof(buf);
+		if (t->data->rx(l, &v, 1, &got) != URDS_RX_NOW)
+			break;
+		atomic_fetch_add(&streamed, got);
+	} while (got == want);
+}
+
+static void stream_writable(struct urds_link *l)
+{
+	atomic_store(&writable, 1);
+	urds_futex_wake(&writable, 1);
+}
+
+static void stream_connected(struct urds_link *l, int err)
+{
+	atomic_fetch_add(err ? &bad : &up, 1);
+}
+
+static void stream_accept(struct urds_listener *ls, struct urds_link *l, const struct urds_addr *from,
+			  uint16_t port)
+{
+	stream_in = l;
+	atomic_fetch_add(&up, 1);
+}
+
+static void stream_gone(struct urds_link *l)
+{
+	atomic_fetch_add(&stream_closed, 1);
+}
+
+static const struct urds_link_sink stream_sink = {
+	.on_readable = stream_readable,
+	.on_writable = stream_writable,
+	.on_rx = unexpected,
+	.on_tx_released = unexpected,
+	.on_connected = stream_connected,
+	.on_accept = stream_accept,
+	.on_closed = stream_gone,
+};
+
+static void stream(void (*dispatch)(void *arg))
+{
+	struct urds_thread d[DISPATCHERS] = {0};
+	struct urds_listener *ls;
+	static char buf[100000];
+	uint64_t sent = 0, rnd = 7;
+	urds_ns end = urds_clock_ns() + URDS_SEC(60);
+
+	bad = up = stream_closed = 0;
+	streamed = 0;
+	stop_dispatch = false;
+	CHECK_EQ(urds_addr_parse(&a, "127.0.0.1"), 0);
+	CHECK_EQ(urds_addr_parse(&b, "127.0.0.2"), 0);
+	CHECK_EQ(t->connect->listen(t, &b, NULL, &ls), 0);
+	for (int i = 0; i < DISPATCHERS; i++)
+		CHECK_EQ(urds_thread_start(&d[i], "dispatch", dispatch, NULL), 0);
+	CHECK_EQ(t->connect->dial(t, &a, &b, -1, NULL, &stream_out), 0);
+	while (up < 2 && urds_clock_ns() < end)
+		usleep(1000);
+	CHECK_EQ(up, 2);
+	while (sent < STREAM && urds_clock_ns() < end) {
+		struct urds_iov v = {buf, 0};
+		size_t taken, freed;
+
+		rnd = rnd * 6364136223846793005u + 1442695040888963407u;
+		v.len = 1 + (size_t)(rnd >> 33) % (rnd >> 20 & 1 ? sizeof(buf) : 500);
+		if (v.len > STREAM - sent)
+			v.len = STREAM - sent;
+		/* Down before the attempt: an event during it counts. */
+		atomic_store(&writable, 0);
+		CHECK_EQ(t->data->tx(stream_out, &v, 1, &taken, &freed), 0);
+		sent += taken;
+		while (taken < v.len && !atomic_load(&writable) && urds_clock_ns() < end)
+			(void)urds_futex_wait(&writable, 0, end);
+	}
+	while (streamed < STREAM && urds_clock_ns() < end)
+		usleep(1000);
+	CHECK_EQ(sent, STREAM);
+	CHECK_EQ(streamed, STREAM);
+	CHECK_EQ(bad, 0);
+	t->connect->close(stream_out, URDS_CLOSE_NOW);
+	usleep(10000);
+	stop_dispatch = true;
+	for (int i = 0; i < DISPATCHERS; i++)
+		urds_thread_join(&d[i]);
+	t->connect->close(stream_in, URDS_CLOSE_NOW);
+	t->connect->unlisten(ls);
+	CHECK_EQ(stream_closed, 2);
+}
+
+static void with_tcp(const struct urds_link_sink *its, void (*body)(void (*dispatch)(void *arg)))
 {
 	struct urds_tcp_config cfg = {.port = (uint16_t)(15000 + getpid() % 1000)};
 
 	CHECK_EQ(urds_poller_new(&poller), 0);
-	CHECK_EQ(urds_tcp_new(&cfg, poller, &sink, NULL, &t), 0);
-	run(dispatch_tcp);
+	CHECK_EQ(urds_tcp_new(&cfg, poller, its, NULL, &t), 0);
+	body(dispatch_tcp);
 	urds_tcp_free(t);
 	urds_poller_free(poller);
+}
+
+static void tcp__churn(void)
+{
+	with_tcp(&sink, run);
+}
+
+static void tcp__no_edge_is_lost(void)
+{
+	with_tcp(&stream_sink, stream);
 }
 
 static void *block_get(void *u, unsigned n64k)
@@ -285,21 +408,33 @@ static void block_put(void *u, void *block, unsigned n64k)
 	free(block);
 }
 
-static void loop(void)
+static void with_loop(const struct urds_link_sink *its, void (*body)(void (*dispatch)(void *arg)))
 {
 	const struct urds_loop_config cfg = {
 		.pipe_n64k = 1, .block_get = block_get, .block_put = block_put};
 
-	CHECK_EQ(urds_loop_new(&cfg, &sink, NULL, &t), 0);
-	run(dispatch_loop);
+	CHECK_EQ(urds_loop_new(&cfg, its, NULL, &t), 0);
+	body(dispatch_loop);
 	urds_loop_free(t);
+}
+
+static void loop__churn(void)
+{
+	with_loop(&sink, run);
+}
+
+static void loop__no_edge_is_lost(void)
+{
+	with_loop(&stream_sink, stream);
 }
 
 int main(int argc, char **argv)
 {
 	T_INIT(argc, argv);
-	alarm(120);
-	T_RUN(tcp);
-	T_RUN(loop);
+	alarm(200);
+	T_RUN(tcp__churn);
+	T_RUN(tcp__no_edge_is_lost);
+	T_RUN(loop__churn);
+	T_RUN(loop__no_edge_is_lost);
 	return t_done();
 }
