@@ -497,6 +497,30 @@ static void close_inside_any_callback(void)
 	end();
 }
 
+/* Events that come out of callbacks, behind others: nobody may forget them. */
+static void events_out_of_events(void)
+{
+	struct ep *x[8], *y[8];
+
+	begin();
+	for (int i = 0; i < 8; i++) {
+		join(&x[i], &y[i]);
+		bed->pump(bed, 0);
+		if (bed == &bed_null)
+			(void)ep_rx(y[i], 100);
+		ep_drain(y[i]);
+		y[i]->close_in = IN_READABLE;
+	}
+	for (int i = 0; i < 8; i++) {
+		CHECK_EQ(ep_tx(x[i], 10, 1), 10);
+		if (bed == &bed_null)
+			(void)ep_rx(x[i], 100);
+	}
+	for (int i = 0; i < 8; i++)
+		WAIT_FOR((ep_drain(x[i]), y[i]->closed && x[i]->has_ended));
+	end();
+}
+
 static void close_before_the_answer(void)
 {
 	struct ep *x;
@@ -650,6 +674,7 @@ int main(int argc, char **argv)
 	T_RUN(acked_grows_to_what_was_sent);
 	T_RUN(acked_outlives_the_link);
 	T_RUN(close_inside_any_callback);
+	T_RUN(events_out_of_events);
 	T_RUN(close_before_the_answer);
 	T_RUN(unlisten_with_connections_waiting);
 	T_RUN(a_thousand_links_leave_nothing);

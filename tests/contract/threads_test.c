@@ -7,6 +7,7 @@
 
 #include "platform/addr.h"
 #include "platform/clock.h"
+#include "platform/cpu.h"
 #include "platform/futex.h"
 #include "platform/lock.h"
 #include "platform/thread.h"
@@ -25,6 +26,8 @@ struct user {
 	struct urds_link *l URDS_GUARDED_BY(rx);
 	bool is_closed;
 	_Atomic uint32_t refs;	 /* the link's and the churner's */
+	_Atomic bool is_inside;	 /* a sink call: they must not overlap */
+	_Atomic bool is_up;	 /* on_connected() or on_accept() was there */
 };
 
 static struct urds_transport *t;
@@ -58,6 +61,20 @@ static struct user *heard(struct urds_link *l)
 	if (u->magic != MAGIC)
 		atomic_fetch_add(&bad, 1);
 	return u;
+}
+
+static struct user *enter(struct urds_link *l)
+{
+	struct user *u = heard(l);
+
+	if (atomic_exchange(&u->is_inside, true) || !atomic_load(&u->is_up))
+		atomic_fetch_add(&bad, 1);
+	return u;
+}
+
+static void leave(struct urds_link *l)
+{
+	atomic_store(&heard(l)->is_inside, false);
 }
 
 /* tx and rx held. */
@@ -101,16 +118,16 @@ static void close_user(struct user *u)
 
 static void on_readable(struct urds_link *l, bool ended)
 {
-	struct user *u = heard(l);
+	struct user *u = enter(l);
 
 	if (read_all(u))
 		close_user(u);
-	heard(l); /* still there */
+	leave(l); /* the user is still there */
 }
 
 static void on_writable(struct urds_link *l)
 {
-	struct user *u = heard(l);
+	struct user *u = enter(l);
 	char buf[2000] = {0};
 	struct urds_iov v = {buf, sizeof(buf)};
 	size_t taken, freed;
@@ -119,14 +136,18 @@ static void on_writable(struct urds_link *l)
 	if (!u->is_closed)
 		(void)t->data->tx(u->l, &v, 1, &taken, &freed);
 	urds_lock_release(&u->tx);
+	leave(l);
 }
 
 static void on_connected(struct urds_link *l, int err)
 {
 	struct user *u = heard(l);
 
+	atomic_store(&u->is_up, true);
+	enter(l);
 	if (err)
 		close_user(u);
+	leave(l);
 }
 
 static void on_accept(struct urds_listener *ls, struct urds_link *l, const struct urds_addr *from,
@@ -139,6 +160,7 @@ static void on_accept(struct urds_listener *ls, struct urds_link *l, const struc
 	atomic_fetch_add(&made, 1);
 	urds_lock_acquire(&u->rx);
 	u->l = l;
+	u->is_up = true;
 	l->user = u;
 	urds_lock_release(&u->rx);
 	if (port % 16 == 0)
@@ -225,11 +247,42 @@ static void dispatch_tcp(void *arg)
 		(void)urds_poller_wait(poller, URDS_MS(2));
 }
 
+/* Only a kick makes a dispatcher run, for ever: one kick too few is a standstill. */
+static _Atomic uint32_t kicks;
+
+static void loop_kick(void *u)
+{
+	atomic_fetch_add(&kicks, 1);
+	urds_futex_wake(&kicks, 1);
+}
+
 static void dispatch_loop(void *arg)
 {
-	while (!atomic_load(&stop_dispatch))
-		if (urds_loop_run(t) == 0)
-			usleep(100);
+	uint32_t seen = atomic_load(&kicks) - 1;
+
+	while (!atomic_load(&stop_dispatch)) {
+		uint32_t now = atomic_load(&kicks);
+
+		if (now == seen) {
+			/* One of them spins, to meet the writer in the middle. */
+			if (arg)
+				urds_cpu_pause();
+			else
+				(void)urds_futex_wait(&kicks, now, URDS_NEVER);
+			continue;
+		}
+		seen = now;
+		(void)urds_loop_run(t);
+	}
+}
+
+static void stop_dispatchers(struct urds_thread *d)
+{
+	stop_dispatch = true;
+	atomic_fetch_add(&kicks, 1);
+	urds_futex_wake(&kicks, DISPATCHERS);
+	for (int i = 0; i < DISPATCHERS; i++)
+		urds_thread_join(&d[i]);
 }
 
 static void run(void (*dispatch)(void *arg))
@@ -257,9 +310,7 @@ static void run(void (*dispatch)(void *arg))
 		usleep(1000);
 	usleep(20000);
 	t->connect->unlisten(ls);
-	stop_dispatch = true;
-	for (int i = 0; i < DISPATCHERS; i++)
-		urds_thread_join(&d[i]);
+	stop_dispatchers(d);
 	CHECK_EQ(bad, 0);
 	CHECK_EQ(gone, made);
 	printf("# %d links, %" PRIu64 " bytes\n", made, moved);
@@ -342,7 +393,7 @@ static void stream(void (*dispatch)(void *arg))
 	CHECK_EQ(urds_addr_parse(&b, "127.0.0.2"), 0);
 	CHECK_EQ(t->connect->listen(t, &b, NULL, &ls), 0);
 	for (int i = 0; i < DISPATCHERS; i++)
-		CHECK_EQ(urds_thread_start(&d[i], "dispatch", dispatch, NULL), 0);
+		CHECK_EQ(urds_thread_start(&d[i], "dispatch", dispatch, i == 0 ? &d : NULL), 0);
 	CHECK_EQ(t->connect->dial(t, &a, &b, -1, NULL, &stream_out), 0);
 	while (up < 2 && urds_clock_ns() < end)
 		usleep(1000);
@@ -352,7 +403,7 @@ static void stream(void (*dispatch)(void *arg))
 		size_t taken, freed;
 
 		rnd = rnd * 6364136223846793005u + 1442695040888963407u;
-		v.len = 1 + (size_t)(rnd >> 33) % (rnd >> 20 & 1 ? sizeof(buf) : 500);
+		v.len = 1 + (size_t)(rnd >> 33) % (rnd >> 20 & 15 ? 500 : sizeof(buf));
 		if (v.len > STREAM - sent)
 			v.len = STREAM - sent;
 		/* Down before the attempt: an event during it counts. */
@@ -369,9 +420,7 @@ static void stream(void (*dispatch)(void *arg))
 	CHECK_EQ(bad, 0);
 	t->connect->close(stream_out, URDS_CLOSE_NOW);
 	usleep(10000);
-	stop_dispatch = true;
-	for (int i = 0; i < DISPATCHERS; i++)
-		urds_thread_join(&d[i]);
+	stop_dispatchers(d);
 	t->connect->close(stream_in, URDS_CLOSE_NOW);
 	t->connect->unlisten(ls);
 	CHECK_EQ(stream_closed, 2);
@@ -411,7 +460,7 @@ static void block_put(void *u, void *block, unsigned n64k)
 static void with_loop(const struct urds_link_sink *its, void (*body)(void (*dispatch)(void *arg)))
 {
 	const struct urds_loop_config cfg = {
-		.pipe_n64k = 1, .block_get = block_get, .block_put = block_put};
+		.pipe_n64k = 4, .block_get = block_get, .block_put = block_put, .kick = loop_kick};
 
 	CHECK_EQ(urds_loop_new(&cfg, its, NULL, &t), 0);
 	body(dispatch_loop);
