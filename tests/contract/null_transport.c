@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Single-threaded. Bytes move straight from the sender's buffers into the receiver's, in null_run().
+ * Single-threaded. Bytes move straight from the sender's buffers into the receiver's, in
+ * null_run().
  */
 #include "null_transport.h"
 
@@ -13,7 +14,7 @@
 
 struct end {
 	struct urds_link base;
-	struct end *next, *peer; /* peer NULL: closed, or never there */
+	struct end *next, *peer;  /* peer NULL: closed, or never there */
 	struct urds_listener *ls; /* to be accepted by */
 	struct urds_addr from;
 	bool is_new, is_closed, is_fin, is_reset, was_short, has_told_end;

@@ -25,9 +25,9 @@ struct user {
 	struct urds_lock rx, tx; /* closing takes both, tx first */
 	struct urds_link *l URDS_GUARDED_BY(rx);
 	bool is_closed;
-	_Atomic uint32_t refs;	 /* the link's and the churner's */
-	_Atomic bool is_inside;	 /* a sink call: they must not overlap */
-	_Atomic bool is_up;	 /* on_connected() or on_accept() was there */
+	_Atomic uint32_t refs;	/* the link's and the churner's */
+	_Atomic bool is_inside; /* a sink call: they must not overlap */
+	_Atomic bool is_up;	/* on_connected() or on_accept() was there */
 };
 
 static struct urds_transport *t;
@@ -179,13 +179,13 @@ static void unexpected(struct urds_link *l, size_t n)
 }
 
 static const struct urds_link_sink sink = {
-	.on_readable = on_readable,
-	.on_writable = on_writable,
-	.on_rx = unexpected,
-	.on_tx_released = unexpected,
-	.on_connected = on_connected,
-	.on_accept = on_accept,
-	.on_closed = on_closed,
+    .on_readable = on_readable,
+    .on_writable = on_writable,
+    .on_rx = unexpected,
+    .on_tx_released = unexpected,
+    .on_connected = on_connected,
+    .on_accept = on_accept,
+    .on_closed = on_closed,
 };
 
 static void churn(void *arg)
@@ -204,7 +204,7 @@ static void churn(void *arg)
 		u = *s;
 		if (!u) {
 			u = user_new(2);
-			/* Held, as a peer's lock would be: the answer may come before dial returns. */
+			/* Held, as a peer's lock would be: the answer may come at once. */
 			urds_lock_acquire(&u->tx);
 			urds_lock_acquire(&u->rx);
 			if (t->connect->dial(t, &a, &b, (int)(rnd >> 8 & 7), u, &u->l) < 0) {
@@ -316,8 +316,8 @@ static void run(void (*dispatch)(void *arg))
 	printf("# %d links, %" PRIu64 " bytes\n", made, moved);
 }
 
-/* One writer, one reader, nobody asks twice: a lost edge is a standstill. The reader stops at a short
- * read, the writer at a short write, until called. */
+/* One writer, one reader, nobody asks twice: a lost edge is a standstill. The reader stops at a
+ * short read, the writer at a short write, until called. */
 #define STREAM (48ull << 20)
 
 static _Atomic uint64_t streamed;
@@ -356,8 +356,8 @@ static void stream_connected(struct urds_link *l, int err)
 	atomic_fetch_add(err ? &bad : &up, 1);
 }
 
-static void stream_accept(struct urds_listener *ls, struct urds_link *l, const struct urds_addr *from,
-			  uint16_t port)
+static void stream_accept(struct urds_listener *ls, struct urds_link *l,
+			  const struct urds_addr *from, uint16_t port)
 {
 	stream_in = l;
 	atomic_fetch_add(&up, 1);
@@ -369,13 +369,13 @@ static void stream_gone(struct urds_link *l)
 }
 
 static const struct urds_link_sink stream_sink = {
-	.on_readable = stream_readable,
-	.on_writable = stream_writable,
-	.on_rx = unexpected,
-	.on_tx_released = unexpected,
-	.on_connected = stream_connected,
-	.on_accept = stream_accept,
-	.on_closed = stream_gone,
+    .on_readable = stream_readable,
+    .on_writable = stream_writable,
+    .on_rx = unexpected,
+    .on_tx_released = unexpected,
+    .on_connected = stream_connected,
+    .on_accept = stream_accept,
+    .on_closed = stream_gone,
 };
 
 static void stream(void (*dispatch)(void *arg))
@@ -460,7 +460,7 @@ static void block_put(void *u, void *block, unsigned n64k)
 static void with_loop(const struct urds_link_sink *its, void (*body)(void (*dispatch)(void *arg)))
 {
 	const struct urds_loop_config cfg = {
-		.pipe_n64k = 4, .block_get = block_get, .block_put = block_put, .kick = loop_kick};
+	    .pipe_n64k = 4, .block_get = block_get, .block_put = block_put, .kick = loop_kick};
 
 	CHECK_EQ(urds_loop_new(&cfg, its, NULL, &t), 0);
 	body(dispatch_loop);

@@ -236,11 +236,11 @@ static int fd_of(struct urds_link *base)
 }
 
 const struct urds_data_ops urds_loop_data = {
-	.name = "loop",
-	.tx = tx,
-	.rx = rx,
-	.acked = acked,
-	.silence = silence,
-	.incoming_cpu = incoming_cpu,
-	.fd = fd_of,
+    .name = "loop",
+    .tx = tx,
+    .rx = rx,
+    .acked = acked,
+    .silence = silence,
+    .incoming_cpu = incoming_cpu,
+    .fd = fd_of,
 };

@@ -80,32 +80,32 @@ static void addr__text_both_ways(void)
 	static const struct {
 		const char *in, *out; /* out NULL: refused */
 	} row[] = {
-		{"10.0.0.1", "10.0.0.1"},
-		{"::ffff:10.0.0.1", "10.0.0.1"},
-		{"0.0.0.0", "0.0.0.0"},
-		{"255.255.255.255", "255.255.255.255"},
-		{"::", "::"},
-		{"::1", "::1"},
-		{"FD00:0:0:0::2", "fd00::2"},
-		{"fe80::1", "fe80::1"},
-		{"fe80::1%lo", "fe80::1%lo"},
-		{"fe80::1%1", "fe80::1%lo"},
-		{"fe80::1%4000000", "fe80::1%4000000"},
-		{"fe80::1%4294967296", NULL},
-		{"fe80::1%", NULL},
-		{"fe80::1%0", NULL},
-		{"fe80::1%nosuch", NULL},
-		{"fe80::1%-1", NULL},
-		{"fd00::1%lo", NULL},
-		{"10.0.0.1%lo", NULL},
-		{"", NULL},
-		{"10.0.0", NULL},
-		{"10.0.0.256", NULL},
-		{" 10.0.0.1", NULL},
-		{"10.0.0.1 ", NULL},
-		{"localhost", NULL},
-		{"1:2:3:4:5:6:7:8:9", NULL},
-		{"11111111111111111111111111111111111111111111111111111111111111111", NULL},
+	    {"10.0.0.1", "10.0.0.1"},
+	    {"::ffff:10.0.0.1", "10.0.0.1"},
+	    {"0.0.0.0", "0.0.0.0"},
+	    {"255.255.255.255", "255.255.255.255"},
+	    {"::", "::"},
+	    {"::1", "::1"},
+	    {"FD00:0:0:0::2", "fd00::2"},
+	    {"fe80::1", "fe80::1"},
+	    {"fe80::1%lo", "fe80::1%lo"},
+	    {"fe80::1%1", "fe80::1%lo"},
+	    {"fe80::1%4000000", "fe80::1%4000000"},
+	    {"fe80::1%4294967296", NULL},
+	    {"fe80::1%", NULL},
+	    {"fe80::1%0", NULL},
+	    {"fe80::1%nosuch", NULL},
+	    {"fe80::1%-1", NULL},
+	    {"fd00::1%lo", NULL},
+	    {"10.0.0.1%lo", NULL},
+	    {"", NULL},
+	    {"10.0.0", NULL},
+	    {"10.0.0.256", NULL},
+	    {" 10.0.0.1", NULL},
+	    {"10.0.0.1 ", NULL},
+	    {"localhost", NULL},
+	    {"1:2:3:4:5:6:7:8:9", NULL},
+	    {"11111111111111111111111111111111111111111111111111111111111111111", NULL},
 	};
 	char text[URDS_ADDR_STRLEN], tiny[4];
 
@@ -150,7 +150,8 @@ static void addr__sockaddr_both_ways(void)
 		CHECK_EQ(port, 4711);
 		CHECK_EQ(urds_addr_from_sockaddr(&b, NULL, (void *)&ss, len), 0);
 		for (size_t cut = 0; cut < (i == 0 ? len : len - 4); cut++)
-			CHECK_EQ(urds_addr_from_sockaddr(&b, &port, (void *)&ss, cut), -URDS_EINVAL);
+			CHECK_EQ(urds_addr_from_sockaddr(&b, &port, (void *)&ss, cut),
+				 -URDS_EINVAL);
 	}
 	/* A scope on what is not link-local is somebody's leftover. */
 	CHECK_EQ(urds_addr_parse(&a, "fd00::5"), 0);
@@ -192,8 +193,8 @@ static void region__is_not_inherited(void)
 	CHECK_EQ(pipe(fd), 0);
 	pid = fork();
 	if (pid == 0) {
-		/* Raw: a sanitizer's write() would touch the page itself. And its runtime may have put
-		 * something of its own into the hole; then it is not our byte. */
+		/* Raw: a sanitizer's write() would touch the page itself. And its runtime may have
+		 * put something of its own into the hole; then it is not our byte. */
 		(void)!syscall(SYS_write, fd[1], r, 1);
 		_exit(0);
 	}

@@ -88,7 +88,9 @@ static void poller__edges_and_levels(void)
 	CHECK_EQ(urds_poller_new(&poller), 0);
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
 	s = source_new(fd[0]);
-	CHECK_EQ(urds_poller_add(poller, &s->src, fd[0], URDS_POLL_IN | URDS_POLL_OUT | URDS_POLL_RDHUP), 0);
+	CHECK_EQ(
+	    urds_poller_add(poller, &s->src, fd[0], URDS_POLL_IN | URDS_POLL_OUT | URDS_POLL_RDHUP),
+	    0);
 	/* What is so already is reported, once. */
 	CHECK_EQ(urds_poller_wait(poller, 0), 1);
 	CHECK_EQ(s->events, URDS_POLL_OUT);
@@ -255,8 +257,8 @@ static void waiter(void *arg)
 		(void)urds_poller_wait(poller, URDS_MS(1));
 }
 
-/* Sources come, fire and go while three threads dispatch; a freed one must never be called (ASan and
- * TSan see more than the magic does). */
+/* Sources come, fire and go while three threads dispatch; a freed one must never be called (ASan
+ * and TSan see more than the magic does). */
 static void poller__retire_race(void)
 {
 	struct urds_thread t[3] = {0};
@@ -272,7 +274,8 @@ static void poller__retire_race(void)
 
 		if (!live[k]) {
 			live[k] = source_new(eventfd(0, EFD_CLOEXEC));
-			CHECK_EQ(urds_poller_add(poller, &live[k]->src, live[k]->fd, URDS_POLL_IN), 0);
+			CHECK_EQ(urds_poller_add(poller, &live[k]->src, live[k]->fd, URDS_POLL_IN),
+				 0);
 			made++;
 		}
 		poke(live[k]->fd);
