@@ -95,9 +95,9 @@ static inline void urds_rwlock_init(struct urds_rwlock *l)
 }
 
 static inline void urds_rwlock_read_acquire(struct urds_rwlock *l)
-    URDS_ACQUIRES_SHARED(l) URDS_UNCHECKED;
+	URDS_ACQUIRES_SHARED(l) URDS_UNCHECKED;
 static inline void urds_rwlock_read_release(struct urds_rwlock *l)
-    URDS_RELEASES_SHARED(l) URDS_UNCHECKED;
+	URDS_RELEASES_SHARED(l) URDS_UNCHECKED;
 static inline void urds_rwlock_write_acquire(struct urds_rwlock *l) URDS_ACQUIRES(l) URDS_UNCHECKED;
 static inline void urds_rwlock_write_release(struct urds_rwlock *l) URDS_RELEASES(l) URDS_UNCHECKED;
 

@@ -24,11 +24,6 @@ struct urds_transport;
 struct urds_link;
 struct urds_listener;
 
-struct urds_iov {
-	void *base;
-	size_t len;
-};
-
 #define URDS_UNKNOWN UINT64_MAX /* acked(): this transport cannot tell */
 
 enum urds_link_end {
@@ -102,6 +97,8 @@ struct urds_data_ops {
 	int (*incoming_cpu)(struct urds_link *l);
 	/* Operating system handle for a spinning reader, or -1. */
 	int (*fd)(struct urds_link *l);
+	/* Transport ports of both ends, for listings; 0 where there are none. */
+	void (*ports)(struct urds_link *l, uint16_t *local, uint16_t *remote);
 };
 
 enum urds_close_how {

@@ -33,7 +33,7 @@ struct bed {
 };
 
 extern struct bed bed_tcp4, bed_tcp6, bed_tcp_link_local, bed_loop, bed_null, bed_unix_pair,
-    bed_tcp_pair;
+	bed_tcp_pair;
 extern const struct urds_link_sink ep_sink;
 
 /* An outstanding piece of memory given to tx(). */

@@ -77,7 +77,7 @@ static int link_local_open(struct bed *b)
 	for (i = list; i && !text[0]; i = i->ifa_next)
 		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET6 &&
 		    urds_addr_from_sockaddr(&a, NULL, i->ifa_addr, sizeof(struct sockaddr_in6)) ==
-			0 &&
+			    0 &&
 		    urds_addr_is_link_local(&a))
 			urds_addr_format(text, sizeof(text), &a);
 	freeifaddrs(list);
@@ -272,19 +272,19 @@ static int tcp_pair_open(struct bed *b)
 
 #define CAN_ALL 127u
 
-#define BED(n, c, o, x, p)                                                                         \
-	{                                                                                          \
-		.name = n, .can = c, .open = o, .close = x, .pump = p                              \
+#define BED(n, c, o, x, p)                                            \
+	{                                                             \
+		.name = n, .can = c, .open = o, .close = x, .pump = p \
 	}
 
 struct bed bed_tcp4 = BED("tcp4", CAN_ALL, tcp4_open, tcp_close, tcp_pump);
 struct bed bed_tcp6 = BED("tcp6", CAN_ALL, tcp6_open, tcp_close, tcp_pump);
 struct bed bed_tcp_link_local =
-    BED("tcp-link-local", CAN_ALL, link_local_open, tcp_close, tcp_pump);
+	BED("tcp-link-local", CAN_ALL, link_local_open, tcp_close, tcp_pump);
 struct bed bed_loop = BED("loop", CAN_ALL, loop_open, loop_close, loop_pump);
 struct bed bed_null =
-    BED("null", CAN_REFUSE | CAN_RESET | CAN_EXCLUDE, null_open, null_close, null_pump);
+	BED("null", CAN_REFUSE | CAN_RESET | CAN_EXCLUDE, null_open, null_close, null_pump);
 struct bed bed_unix_pair =
-    BED("unix-pair", CAN_REFUSE | CAN_EXCLUDE, unix_pair_open, tcp_close, tcp_pump);
+	BED("unix-pair", CAN_REFUSE | CAN_EXCLUDE, unix_pair_open, tcp_close, tcp_pump);
 struct bed bed_tcp_pair =
-    BED("tcp-pair", CAN_ALL & ~(CAN_CHECK_ADDR | CAN_LANE), tcp_pair_open, tcp_close, tcp_pump);
+	BED("tcp-pair", CAN_ALL & ~(CAN_CHECK_ADDR | CAN_LANE), tcp_pair_open, tcp_close, tcp_pump);

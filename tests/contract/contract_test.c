@@ -511,6 +511,7 @@ static void both_dial_at_once(void)
 static void answers_about_the_other_end(void)
 {
 	struct ep *x, *y;
+	uint16_t local = 1, remote = 1, local2 = 2, remote2 = 2;
 	uint64_t quiet;
 
 	begin();
@@ -521,6 +522,11 @@ static void answers_about_the_other_end(void)
 	CHECK(quiet == URDS_UNKNOWN || quiet < URDS_SEC(10));
 	CHECK(bed->t->data->incoming_cpu(y->l) >= -1);
 	CHECK(bed->t->data->fd(x->l) >= -1);
+	bed->t->data->ports(x->l, &local, &remote);
+	bed->t->data->ports(y->l, &remote2, &local2);
+	CHECK_EQ(local, local2);
+	CHECK_EQ(remote, remote2);
+	CHECK(!(bed->can & CAN_LANE) || local == y->from_port);
 	CHECK(bed->t->data->name && bed->t->data->name[0]);
 	end();
 }

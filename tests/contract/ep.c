@@ -302,14 +302,14 @@ static void on_unlistened(struct urds_listener *ls)
 }
 
 const struct urds_link_sink ep_sink = {
-    .on_readable = on_readable,
-    .on_writable = on_writable,
-    .on_rx = on_rx,
-    .on_tx_released = on_tx_released,
-    .on_connected = on_connected,
-    .on_accept = on_accept,
-    .on_closed = on_closed,
-    .on_unlistened = on_unlistened,
+	.on_readable = on_readable,
+	.on_writable = on_writable,
+	.on_rx = on_rx,
+	.on_tx_released = on_tx_released,
+	.on_connected = on_connected,
+	.on_accept = on_accept,
+	.on_closed = on_closed,
+	.on_unlistened = on_unlistened,
 };
 
 size_t fd_count(void)

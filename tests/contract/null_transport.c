@@ -99,13 +99,19 @@ static int none(struct urds_link *l)
 	return -1;
 }
 
+static void ports(struct urds_link *l, uint16_t *local, uint16_t *remote)
+{
+	*local = *remote = 0;
+}
+
 static const struct urds_data_ops data_ops = {.name = "null",
 					      .tx = tx,
 					      .rx = rx,
 					      .acked = unknown,
 					      .silence = unknown,
 					      .incoming_cpu = none,
-					      .fd = none};
+					      .fd = none,
+					      .ports = ports};
 
 static struct listener *find(struct null *t, const struct urds_addr *a)
 {

@@ -26,10 +26,10 @@ static size_t ep_n;
 		}                                                                                  \
 	} while (0)
 
-#define NEEDS(what)                                                                                \
-	do {                                                                                       \
-		if (!(bed->can & (what)))                                                          \
-			T_SKIP("cannot " #what);                                                   \
+#define NEEDS(what)                              \
+	do {                                     \
+		if (!(bed->can & (what)))        \
+			T_SKIP("cannot " #what); \
 	} while (0)
 
 static void begin(void)

@@ -21,14 +21,14 @@ static struct door door;
 static struct urds_addr here;
 static uint16_t port;
 
-#define WAIT_FOR(cond)                                                                             \
-	do {                                                                                       \
-		urds_ns end_ = urds_clock_ns() + URDS_SEC(10);                                     \
-		while (!(cond)) {                                                                  \
-			if (urds_clock_ns() > end_)                                                \
-				T_FAIL("waited in vain: %s", #cond);                               \
-			(void)urds_poller_wait(poller, URDS_MS(20));                               \
-		}                                                                                  \
+#define WAIT_FOR(cond)                                               \
+	do {                                                         \
+		urds_ns end_ = urds_clock_ns() + URDS_SEC(10);       \
+		while (!(cond)) {                                    \
+			if (urds_clock_ns() > end_)                  \
+				T_FAIL("waited in vain: %s", #cond); \
+			(void)urds_poller_wait(poller, URDS_MS(20)); \
+		}                                                    \
 	} while (0)
 
 static void begin(const struct urds_tcp_config *extra)

@@ -179,13 +179,13 @@ static void unexpected(struct urds_link *l, size_t n)
 }
 
 static const struct urds_link_sink sink = {
-    .on_readable = on_readable,
-    .on_writable = on_writable,
-    .on_rx = unexpected,
-    .on_tx_released = unexpected,
-    .on_connected = on_connected,
-    .on_accept = on_accept,
-    .on_closed = on_closed,
+	.on_readable = on_readable,
+	.on_writable = on_writable,
+	.on_rx = unexpected,
+	.on_tx_released = unexpected,
+	.on_connected = on_connected,
+	.on_accept = on_accept,
+	.on_closed = on_closed,
 };
 
 static void churn(void *arg)
@@ -369,13 +369,13 @@ static void stream_gone(struct urds_link *l)
 }
 
 static const struct urds_link_sink stream_sink = {
-    .on_readable = stream_readable,
-    .on_writable = stream_writable,
-    .on_rx = unexpected,
-    .on_tx_released = unexpected,
-    .on_connected = stream_connected,
-    .on_accept = stream_accept,
-    .on_closed = stream_gone,
+	.on_readable = stream_readable,
+	.on_writable = stream_writable,
+	.on_rx = unexpected,
+	.on_tx_released = unexpected,
+	.on_connected = stream_connected,
+	.on_accept = stream_accept,
+	.on_closed = stream_gone,
 };
 
 static void stream(void (*dispatch)(void *arg))
@@ -460,7 +460,7 @@ static void block_put(void *u, void *block, unsigned n64k)
 static void with_loop(const struct urds_link_sink *its, void (*body)(void (*dispatch)(void *arg)))
 {
 	const struct urds_loop_config cfg = {
-	    .pipe_n64k = 4, .block_get = block_get, .block_put = block_put, .kick = loop_kick};
+		.pipe_n64k = 4, .block_get = block_get, .block_put = block_put, .kick = loop_kick};
 
 	CHECK_EQ(urds_loop_new(&cfg, its, NULL, &t), 0);
 	body(dispatch_loop);

@@ -227,7 +227,7 @@ static bool pin(struct slot *s, uint32_t gen)
 		if (st >> 32 != gen || !(st & LIVE))
 			return false;
 	} while (!atomic_compare_exchange_weak_explicit(
-	    &s->state, &st, st + 1, memory_order_acquire, memory_order_relaxed));
+		&s->state, &st, st + 1, memory_order_acquire, memory_order_relaxed));
 	return true;
 }
 

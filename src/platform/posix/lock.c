@@ -21,7 +21,7 @@ void urds_lock_slow_(struct urds_lock *l)
 		if (w == 2)
 			break; /* others sleep already: a queue, not a short wait */
 		if (w == 0 && atomic_compare_exchange_weak_explicit(
-				  &l->word, &w, 1, memory_order_acquire, memory_order_relaxed))
+				      &l->word, &w, 1, memory_order_acquire, memory_order_relaxed))
 			return;
 		urds_cpu_pause();
 	}
@@ -43,8 +43,9 @@ void urds_rwlock_read_slow_(struct urds_rwlock *l)
 
 	for (;;) {
 		if (!(w & (URDS_RW_WRITER | URDS_RW_PENDING))) {
-			if (atomic_compare_exchange_weak_explicit(
-				&l->word, &w, w + 1, memory_order_acquire, memory_order_relaxed))
+			if (atomic_compare_exchange_weak_explicit(&l->word, &w, w + 1,
+								  memory_order_acquire,
+								  memory_order_relaxed))
 				return;
 			continue;
 		}
@@ -75,8 +76,8 @@ void urds_rwlock_write_slow_(struct urds_rwlock *l)
 		if (!(w & (URDS_RW_WRITER | URDS_RW_READERS))) {
 			/* Takes PENDING away; another waiting writer sets it again. */
 			if (atomic_compare_exchange_weak_explicit(
-				&l->word, &w, (w & URDS_RW_ASLEEP) | URDS_RW_WRITER,
-				memory_order_acquire, memory_order_relaxed))
+				    &l->word, &w, (w & URDS_RW_ASLEEP) | URDS_RW_WRITER,
+				    memory_order_acquire, memory_order_relaxed))
 				return;
 			continue;
 		}

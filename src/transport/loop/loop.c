@@ -216,7 +216,7 @@ static int name(struct urds_transport *base, const char *text, struct urds_addr 
 }
 
 static struct loop_listener **find_listener(struct loop *t, const struct urds_addr *a)
-    URDS_HOLDS(&t->lock)
+	URDS_HOLDS(&t->lock)
 {
 	struct loop_listener **p = &t->listeners;
 
@@ -303,7 +303,7 @@ static int loop_dial(struct urds_transport *base, const struct urds_addr *local,
 	/* Looks like what TCP would choose; W5 holds. */
 	n = t->next_port++;
 	pair->end[1].from_port =
-	    (uint16_t)(32768 + n % 3500 * 8 + (lane < 0 ? n / 3500 % 8 : (unsigned)lane));
+		(uint16_t)(32768 + n % 3500 * 8 + (lane < 0 ? n / 3500 % 8 : (unsigned)lane));
 	pair->open_ends = ls ? 2 : 1;
 	pair->end[1].ls = ls;
 	pair->end[1].is_closed = !ls;
@@ -386,15 +386,15 @@ void urds_loop_free(struct urds_transport *base)
 }
 
 const struct urds_connect_ops urds_loop_connect = {
-    .listen = loop_listen,
-    .unlisten = loop_unlisten,
-    .dial = loop_dial,
-    .shutdown = loop_shutdown,
-    .close = loop_close,
+	.listen = loop_listen,
+	.unlisten = loop_unlisten,
+	.dial = loop_dial,
+	.shutdown = loop_shutdown,
+	.close = loop_close,
 };
 
 const struct urds_resolve_ops urds_loop_resolve = {
-    .is_local = is_local,
-    .source_for = source_for,
-    .name = name,
+	.is_local = is_local,
+	.source_for = source_for,
+	.name = name,
 };

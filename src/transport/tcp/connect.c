@@ -137,7 +137,7 @@ static void accept_all(struct urds_poll_src *src, unsigned events)
 		struct sockaddr_storage ss;
 		socklen_t len = sizeof(ss);
 		int fd =
-		    accept4(ls->fd, (struct sockaddr *)&ss, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+			accept4(ls->fd, (struct sockaddr *)&ss, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0) {
 			accepted(t, ls, fd, &ss, len);
@@ -342,9 +342,9 @@ static int tcp_dial(struct urds_transport *base, const struct urds_addr *local,
 }
 
 const struct urds_connect_ops urds_tcp_connect = {
-    .listen = tcp_listen,
-    .unlisten = tcp_unlisten,
-    .dial = tcp_dial,
-    .shutdown = urds_tcp_link_shutdown,
-    .close = urds_tcp_link_close,
+	.listen = tcp_listen,
+	.unlisten = tcp_unlisten,
+	.dial = tcp_dial,
+	.shutdown = urds_tcp_link_shutdown,
+	.close = urds_tcp_link_close,
 };

@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "platform/addr.h"
+
 #ifndef IOV_MAX
 #define IOV_MAX 1024
 #endif
@@ -119,8 +121,8 @@ static enum urds_rx_how rx(struct urds_link *base, const struct urds_iov *v, siz
 	if (r < 0 && errno == EAGAIN)
 		return URDS_RX_WAIT;
 	base->end = r == 0 && !atomic_load_explicit(&l->is_broken, memory_order_acquire)
-			? URDS_LINK_EOF
-			: URDS_LINK_RESET;
+			    ? URDS_LINK_EOF
+			    : URDS_LINK_RESET;
 	return URDS_RX_ENDED;
 }
 
@@ -182,12 +184,28 @@ static int fd_of(struct urds_link *base)
 	return link_of(base)->fd;
 }
 
+static void ports(struct urds_link *base, uint16_t *local, uint16_t *remote)
+{
+	struct tcp_link *l = link_of(base);
+	struct sockaddr_storage ss = {0};
+	socklen_t len = sizeof(ss);
+	struct urds_addr a;
+
+	*local = *remote = 0;
+	if (getsockname(l->fd, (struct sockaddr *)&ss, &len) == 0)
+		(void)urds_addr_from_sockaddr(&a, local, (struct sockaddr *)&ss, len);
+	len = sizeof(ss);
+	if (getpeername(l->fd, (struct sockaddr *)&ss, &len) == 0)
+		(void)urds_addr_from_sockaddr(&a, remote, (struct sockaddr *)&ss, len);
+}
+
 const struct urds_data_ops urds_tcp_data = {
-    .name = "tcp",
-    .tx = tx,
-    .rx = rx,
-    .acked = acked,
-    .silence = silence,
-    .incoming_cpu = incoming_cpu,
-    .fd = fd_of,
+	.name = "tcp",
+	.tx = tx,
+	.rx = rx,
+	.acked = acked,
+	.silence = silence,
+	.incoming_cpu = incoming_cpu,
+	.fd = fd_of,
+	.ports = ports,
 };

@@ -77,7 +77,7 @@ static void ready(struct urds_poll_src *src, unsigned events)
 		handle(l, events);
 		idle = BUSY;
 	} while (!atomic_compare_exchange_strong_explicit(
-	    &l->pending, &idle, 0, memory_order_acq_rel, memory_order_acquire));
+		&l->pending, &idle, 0, memory_order_acq_rel, memory_order_acquire));
 }
 
 struct tcp_link *urds_tcp_link_new(struct tcp *t, int fd, void *user, bool is_connecting,

@@ -73,7 +73,7 @@ static int name(struct urds_transport *t, const char *text, struct urds_addr *ou
 }
 
 const struct urds_resolve_ops urds_tcp_resolve = {
-    .is_local = is_local,
-    .source_for = source_for,
-    .name = name,
+	.is_local = is_local,
+	.source_for = source_for,
+	.name = name,
 };

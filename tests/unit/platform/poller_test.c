@@ -88,9 +88,9 @@ static void poller__edges_and_levels(void)
 	CHECK_EQ(urds_poller_new(&poller), 0);
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
 	s = source_new(fd[0]);
-	CHECK_EQ(
-	    urds_poller_add(poller, &s->src, fd[0], URDS_POLL_IN | URDS_POLL_OUT | URDS_POLL_RDHUP),
-	    0);
+	CHECK_EQ(urds_poller_add(poller, &s->src, fd[0],
+				 URDS_POLL_IN | URDS_POLL_OUT | URDS_POLL_RDHUP),
+		 0);
 	/* What is so already is reported, once. */
 	CHECK_EQ(urds_poller_wait(poller, 0), 1);
 	CHECK_EQ(s->events, URDS_POLL_OUT);

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * urds - Reliable Datagram Sockets in user mode: the public interface.
+ *
+ * A socket is bound to one local address and port and exchanges reliable, ordered datagrams with
+ * sockets at any other address; all traffic between two addresses shares one connection, which is made,
+ * kept and repaired behind the scenes. The calls mirror those of an AF_RDS socket: they return what
+ * the socket call returns, and on failure -1 with errno set (urds_errno() is the same on all systems).
+ *
+ * Threads: every function may be called from any thread, on one socket from several threads at once,
+ * unless its comment says otherwise.
+ * Fork: in a child all contexts of the parent are dead; calls on them fail with EBADF. The child
+ * may open its own.
+ */
+#ifndef URDS_URDS_H
+#define URDS_URDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "urds/errno.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define URDS_API __attribute__((visibility("default")))
+#else
+#define URDS_API
+#endif
+
+/* The numbers of <linux/rds.h>, under names that do not collide with it. */
+#define URDS_SOL_RDS 276
+#define URDS_OPT_CANCEL_SENT_TO 1 /* set: sockaddr. Drops unacknowledged messages to it */
+#define URDS_OPT_RECVERR 5
+#define URDS_OPT_CONG_MONITOR 6
+#define URDS_OPT_TRANSPORT 8 /* SO_RDS_TRANSPORT. get: 2 TCP, 3 loopback (127/8, ::1), -1 unbound */
+
+#define URDS_INFO_COUNTERS 10000
+#define URDS_INFO_CONNECTIONS 10001
+#define URDS_INFO_SEND_MESSAGES 10003
+#define URDS_INFO_RETRANS_MESSAGES 10004
+#define URDS_INFO_RECV_MESSAGES 10005
+#define URDS_INFO_SOCKETS 10006
+#define URDS_INFO_TCP_SOCKETS 10007
+#define URDS_INFO6_CONNECTIONS 10011
+#define URDS_INFO6_SEND_MESSAGES 10012
+#define URDS_INFO6_RETRANS_MESSAGES 10013
+#define URDS_INFO6_RECV_MESSAGES 10014
+#define URDS_INFO6_SOCKETS 10015
+#define URDS_INFO6_TCP_SOCKETS 10016
+
+struct urds_ctx;
+struct urds_sock;
+
+#define URDS_CONFIG_NO_EXT 0x01u     /* behave as a kernel on the wire: no urds extension */
+#define URDS_CONFIG_NO_SPIN 0x02u    /* never spin before sleeping */
+#define URDS_CONFIG_NO_RECORD 0x04u  /* take no ownership record (tests) */
+
+/* Set @size = sizeof(struct urds_config) and zero the rest: 0 means the default of each field. */
+struct urds_config {
+	size_t size;
+	uint32_t flags;		 /* URDS_CONFIG_* */
+	uint32_t paths;		 /* connections per peer that we offer, 1, 2, 4 or 8; default 1 */
+	uint32_t spin_us;	 /* longest spin before a blocking receive sleeps; default 50 */
+	uint32_t tcp_port;	 /* default 16385; another one only for closed experiments */
+	uint32_t peers_max;	 /* peers remembered at once; default 131072 */
+	uint32_t reserved[7];
+	uint64_t memory_max;	 /* bytes of message memory; default 1/4 of the machine's */
+};
+
+/**
+ * urds_open() - make a context: an instance of the engine, which owns the addresses its sockets bind.
+ * @cfg: settings, copied; NULL for defaults and the URDS_* environment variables.
+ * @out: the context.
+ * Return: 0, or -1 with EINVAL, ENOMEM, EMFILE. Nothing is listened on before the first bind.
+ */
+URDS_API int urds_open(const struct urds_config *cfg, struct urds_ctx **out);
+
+/**
+ * urds_shutdown() - close a context and all its sockets.
+ * Stops accepting, flushes queued messages for up to 2 s, closes its connections in order. Blocking
+ * calls in other threads return EBADF. @ctx NULL: the process default. At exit this happens by itself.
+ */
+URDS_API int urds_shutdown(struct urds_ctx *ctx);
+
+/**
+ * urds_claim() - own an address without binding a socket: accept its connections, answer its pings.
+ * Return: 0, or -1 with EADDRNOTAVAIL, EADDRINUSE (urds_reason() names the owner), EINVAL.
+ */
+URDS_API int urds_claim(struct urds_ctx *ctx, const struct sockaddr *addr, socklen_t len);
+
+/* One sentence about the last failure in this thread: what was tried, on what, what to do. Never
+ * NULL; valid until the next call of this thread. */
+URDS_API const char *urds_reason(void);
+
+/* The portable number (enum urds_err) of the last failure in this thread. */
+URDS_API int urds_errno(void);
+
+/**
+ * urds_socket() - a new, unbound socket of @ctx (NULL: the process default, opened when needed).
+ * Return: the socket, to be closed with urds_close(), or NULL with ENOMEM, EMFILE, EBADF.
+ */
+URDS_API struct urds_sock *urds_socket(struct urds_ctx *ctx);
+
+/* Unbinds, drops what was received and not read, cancels what was sent and not acknowledged.
+ * Calls of other threads that wait on @s return EBADF. */
+URDS_API int urds_close(struct urds_sock *s);
+
+/**
+ * urds_bind() - take a local address (never 0.0.0.0) and port (0: a free one).
+ * Return: 0, or -1 with EINVAL (malformed, port 1, already bound), EADDRNOTAVAIL (not an address of
+ * this host), EADDRINUSE (port taken, or another process owns the address: see urds_reason()), ENOMEM.
+ */
+URDS_API int urds_bind(struct urds_sock *s, const struct sockaddr *addr, socklen_t len);
+
+/* Sets the default destination; local only, repeatable, filters nothing. */
+URDS_API int urds_connect(struct urds_sock *s, const struct sockaddr *addr, socklen_t len);
+URDS_API int urds_getsockname(struct urds_sock *s, struct sockaddr *addr, socklen_t *len);
+URDS_API int urds_getpeername(struct urds_sock *s, struct sockaddr *addr, socklen_t *len);
+
+/**
+ * urds_sendmsg() - queue one datagram for reliable, in-order delivery.
+ * @flags: MSG_DONTWAIT, URDS_MSG_MORE, or 0; others fail with EOPNOTSUPP.
+ *
+ * Success means queued, not delivered: the payload is copied before return and counts against
+ * SO_SNDBUF until the peer acknowledged it. Length 0 is a real message; port 0 is a ping, answered
+ * by an empty message from port 0. An unreachable peer is no error: messages wait for it.
+ *
+ * Return: payload bytes, or -1 with
+ *   EAGAIN      no room in the send buffer (non-blocking)
+ *   ENOBUFS     the destination port is congested (non-blocking)
+ *   ETIMEDOUT   SO_SNDTIMEO expired while waiting for either
+ *   EMSGSIZE    longer than SO_SNDBUF or 1 MiB
+ *   ENOTCONN    unbound, or no destination
+ *   EINVAL, EOPNOTSUPP, EFAULT, EINTR, ENOMEM, EBADF
+ * Blocks: while full or congested, unless MSG_DONTWAIT or urds_set_nonblock().
+ */
+URDS_API ssize_t urds_sendmsg(struct urds_sock *s, const struct msghdr *msg, int flags);
+URDS_API ssize_t urds_sendto(struct urds_sock *s, const void *buf, size_t len, int flags,
+			     const struct sockaddr *to, socklen_t tolen);
+URDS_API ssize_t urds_send(struct urds_sock *s, const void *buf, size_t len, int flags);
+
+#define URDS_MSG_MORE 0x8000 /* more will follow at once: the message may wait for them (<= 50 us) */
+
+/**
+ * urds_recvmsg() - take the next datagram.
+ * @flags: MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC.
+ * A longer datagram is cut: MSG_TRUNC is set and the rest is lost.
+ * Return: bytes copied (with MSG_TRUNC given: the datagram's length), or -1 with EAGAIN, ETIMEDOUT
+ * (SO_RCVTIMEO), EINTR, EBADF.
+ */
+URDS_API ssize_t urds_recvmsg(struct urds_sock *s, struct msghdr *msg, int flags);
+URDS_API ssize_t urds_recvfrom(struct urds_sock *s, void *buf, size_t len, int flags,
+			       struct sockaddr *from, socklen_t *fromlen);
+URDS_API ssize_t urds_recv(struct urds_sock *s, void *buf, size_t len, int flags);
+
+/* Several datagrams per call. @len of each: bytes sent or received. Return: how many, at least 1, or -1
+ * as for a single one. Receiving blocks for the first only. */
+struct urds_mmsg {
+	struct msghdr hdr;
+	size_t len;
+};
+URDS_API int urds_send_batch(struct urds_sock *s, struct urds_mmsg *v, unsigned n, int flags);
+URDS_API int urds_recv_batch(struct urds_sock *s, struct urds_mmsg *v, unsigned n, int flags);
+
+/* SOL_SOCKET: SO_SNDBUF, SO_RCVBUF (and the FORCE forms), SO_SNDTIMEO, SO_RCVTIMEO, SO_TIMESTAMP,
+ * SO_ERROR, SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_REUSEADDR (no effect). URDS_SOL_RDS: URDS_OPT_* and,
+ * for get, URDS_INFO_*, which return the size of one element (> 0). */
+URDS_API int urds_setsockopt(struct urds_sock *s, int level, int opt, const void *val, socklen_t len);
+URDS_API int urds_getsockopt(struct urds_sock *s, int level, int opt, void *val, socklen_t *len);
+URDS_API int urds_set_nonblock(struct urds_sock *s, int on);
+
+/* A descriptor for poll, select and epoll: readable when a datagram waits, writable when the send
+ * buffer has room. Owned by the socket; never read, write or close it. -1 with EMFILE, EBADF. */
+URDS_API int urds_fd(struct urds_sock *s);
+
+/**
+ * urds_wait() - wait until @s is ready.
+ * @events: POLLIN, POLLOUT. @timeout_ms: -1 for ever.
+ * Return: the ready ones of @events, 0 after the time, or -1 with EINTR, EBADF.
+ */
+URDS_API int urds_wait(struct urds_sock *s, int events, int timeout_ms);
+
+/**
+ * urds_reset() - break the connections between two addresses, as a network failure would.
+ * Queued messages stay; the connection is made anew and they are sent again. For tests and operators.
+ * Return: connections broken, or -1 with EINVAL, ENOENT-like ENOTCONN when there is no such peer.
+ */
+URDS_API int urds_reset(struct urds_ctx *ctx, const struct sockaddr *local, const struct sockaddr *peer);
+
+URDS_API const char *urds_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A path: one of up to eight connections to a peer, in two halves with a lock each. The halves do not
+ * know one another; what crosses (an acknowledgement, a pong to send) is an output that the runtime
+ * carries over.
+ *
+ * tx: the send log, and the frames that are not messages (first probe, congestion map, bare ack), which go
+ * out between messages, ahead of the next one. rx: bytes in, messages out.
+ *
+ * Both outlive the connection: sequence numbers, the log and the expected sequence stay when a link breaks.
+ */
+#ifndef URDS_CORE_PATH_H
+#define URDS_CORE_PATH_H
+
+#include "core/log.h"
+#include "wire/congmap.h"
+#include "wire/probe.h"
+#include "wire/splitter.h"
+
+/* ---------------------------------------------------------------- transmit half */
+
+enum urds_tx_want {
+	URDS_WANT_PROBE = 1, /* before anything else on a new connection (W9) */
+	URDS_WANT_ACK = 2,   /* a bare ack, if no message is about to carry it */
+	URDS_HAS_MAP = 4,    /* in struct urds_ctl only */
+};
+
+struct urds_ctl; /* frames being handed out */
+
+struct urds_path_tx {
+	struct urds_log log;
+	struct urds_ctl *ctl; /* tx; NULL: none in progress */
+	uint64_t link_pos;    /* tx: bytes handed to this connection */
+	uint64_t probe_seq;   /* append: number of the last probe queued as a message */
+	uint32_t map_gen;     /* tx: generation of the node's map that was sent last */
+	uint16_t posted;      /* append: the engine's own messages in the log */
+	_Atomic(uint8_t) want; /* enum urds_tx_want; set by anyone, cleared by tx */
+	bool sends_map;	      /* path 0 (W4) */
+	bool map_due;	      /* tx: the map has not been sent on this connection */
+	bool is_up;	      /* append + tx to write: a connection is there */
+	bool is_held;	      /* append + tx to write: no proof of life yet, messages wait (W9) */
+};
+
+/* @sends_map: this is path 0 (W4). */
+void urds_path_tx_init(struct urds_path_tx *t, struct urds_mem *mem, uint64_t first_seq, bool sends_map);
+void urds_path_tx_fini(struct urds_path_tx *t);
+
+/* What the gather may put into frames; read when called. */
+struct urds_tx_env {
+	const uint8_t *map;	     /* the node's congestion map, or NULL: all clear */
+	uint32_t map_gen;
+	uint64_t ack;		     /* urds peers: highest sequence received in order; else 0 */
+	bool want_ack;		     /* urds peers: ask for an acknowledgement */
+	const struct urds_probe *us; /* what our probe says */
+};
+
+#define URDS_TX_IOV_MAX 64
+#define URDS_TX_RUN_BYTES (256u << 10) /* about one send call */
+
+/* tx. Next bytes for the connection. Return: entries of @iov used, 0: nothing to send. *sent_ack: the
+ * ack that goes out with them, or 0. Call urds_path_tx_taken() before the next gather. */
+size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env, struct urds_iov *iov,
+			   size_t max, size_t *bytes, uint64_t *sent_ack);
+
+struct urds_tx_done {
+	uint32_t sent, retransmitted, maps;
+};
+
+/* tx. The connection took @bytes of the last gather. */
+void urds_path_tx_taken(struct urds_path_tx *t, size_t bytes, struct urds_tx_done *done);
+
+/* Anyone. */
+static inline void urds_path_tx_want_ack(struct urds_path_tx *t)
+{
+	atomic_fetch_or_explicit(&t->want, URDS_WANT_ACK, memory_order_release);
+}
+
+/* append + tx. A connection is there. @dialled: we opened it: nothing but a probe goes out, and not even
+ * that while messages are uncertain, until urds_path_tx_proven(). @us: what our probe says. */
+void urds_path_tx_up(struct urds_path_tx *t, bool dialled, const struct urds_probe *us);
+/* append + tx. The other end has sent a header: messages may go. */
+void urds_path_tx_proven(struct urds_path_tx *t);
+/* append + tx. The connection is gone, all acks it could give were applied: unacknowledged messages will be
+ * sent again. */
+void urds_path_tx_down(struct urds_path_tx *t);
+
+/* append. Queues an empty message of the engine's own: a pong, an answer or a probe in order.
+ * @p: extensions, or NULL. Return: 0, -URDS_EAGAIN: too many are waiting (C12); -URDS_ENOMEM. */
+int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport, const struct urds_probe *p);
+
+/* append. Of the messages in @f, take out those posted above. */
+void urds_path_tx_freed(struct urds_path_tx *t, struct urds_log_freed_list *f);
+
+/* ---------------------------------------------------------------- receive half */
+
+enum urds_rx_kind {
+	URDS_RX_DATA,	/* for a socket; holds a reference on buf */
+	URDS_RX_PING,	/* answer sport with a pong */
+	URDS_RX_PROBE,	/* answer it, and learn */
+	URDS_RX_ANSWER, /* learn */
+	URDS_RX_MAP,	/* payload: 8192 bytes; holds a reference on buf */
+	URDS_RX_CONTROL /* payload: TLVs of an urds peer; holds a reference on buf */
+};
+
+struct urds_rx_item {
+	struct urds_buf *buf; /* takes: one reference, to be dropped by the receiver of the item; or NULL */
+	uint8_t *payload;
+	uint32_t len;
+	uint16_t sport, dport;
+	enum urds_rx_kind kind;
+	uint8_t flags;
+	uint64_t seq;
+};
+
+#define URDS_RX_ITEMS 256
+
+struct urds_rx_batch {
+	size_t n;
+	struct urds_rx_item v[URDS_RX_ITEMS];
+	struct urds_probe probe; /* of the last PROBE or ANSWER item, which always ends its batch */
+	uint32_t headers;	 /* frames completed or begun: > 0 is proof of life */
+	uint32_t dropped_old;	 /* duplicates */
+	uint32_t wire_bytes;	 /* of sequenced frames, duplicates included */
+	uint64_t ack_seen;	 /* urds peers: highest h_ack, or 0 */
+	bool ack_wanted;	 /* the peer asked for an ack, or sent a duplicate */
+};
+
+struct urds_path_rx {
+	struct urds_splitter split;
+	struct urds_mem *mem;
+	uint64_t next_rx;	/* next expected sequence */
+	struct urds_buf *chunk; /* being filled; ->used bytes are; NULL while idle */
+	struct urds_buf *body;	/* where the payload of the message in progress goes, or NULL: in the chunk */
+	uint32_t parsed;	/* bytes of chunk given to the splitter */
+	uint32_t body_at;	/* offset of that payload in its buffer */
+	uint32_t body_parsed;	/* bytes of body given to the splitter */
+	bool urds;		/* the peer negotiated the urds extension on this connection */
+	bool in_msg;		/* BEGIN seen: cur is valid */
+	struct urds_rx_cur {
+		uint64_t seq;
+		uint32_t len;
+		uint16_t sport, dport;
+		uint8_t flags;
+		uint8_t kind; /* enum urds_frame_kind */
+	} cur;
+};
+
+void urds_path_rx_init(struct urds_path_rx *r, struct urds_mem *mem);
+/* A new connection: partial state is forgotten, the expected sequence stays. */
+void urds_path_rx_reset(struct urds_path_rx *r);
+
+/* Where the next bytes go. Return: entries used (1 or 2), or -URDS_ENOMEM. Valid until got(). */
+int urds_path_rx_space(struct urds_path_rx *r, struct urds_iov iov[2]);
+/* @bytes were put there, in order. */
+void urds_path_rx_got(struct urds_path_rx *r, size_t bytes);
+/* Decodes what is there. Return: 1 there may be more, call again; 0 all is decoded; -URDS_EPROTO the stream
+ * makes no sense, -URDS_ENOMEM: break the connection. The batch is valid in every case. */
+int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out);
+/* Nothing more to read for now: gives back memory that holds nothing. */
+void urds_path_rx_idle(struct urds_path_rx *r);
+
+/* Highest sequence received in order, for h_ack; 0: none. */
+static inline uint64_t urds_path_rx_ack(const struct urds_path_rx *r)
+{
+	return r->next_rx > 0 ? r->next_rx - 1 : 0;
+}
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The transmit half of a path: what goes out, in which order.
+ */
+#include "core/path.h"
+
+#include <assert.h>
+
+struct urds_ctl {
+	uint32_t len, off;
+	uint32_t map_gen;
+	uint8_t has; /* enum urds_tx_want */
+	uint8_t bytes[];
+};
+
+void urds_path_tx_init(struct urds_path_tx *t, struct urds_mem *mem, uint64_t first_seq, bool sends_map)
+{
+	memset(t, 0, sizeof *t);
+	t->sends_map = sends_map;
+	urds_log_init(&t->log, mem, first_seq);
+}
+
+static void ctl_free(struct urds_path_tx *t)
+{
+	if (t->ctl)
+		urds_free(t->log.mem, t->ctl, sizeof *t->ctl + t->ctl->len);
+	t->ctl = NULL;
+}
+
+void urds_path_tx_fini(struct urds_path_tx *t)
+{
+	ctl_free(t);
+	urds_log_fini(&t->log);
+}
+
+/* Between two messages: builds the frames that are wanted. */
+static void ctl_build(struct urds_path_tx *t, const struct urds_tx_env *env, bool data_follows)
+{
+	uint8_t want = atomic_load_explicit(&t->want, memory_order_acquire);
+	uint32_t len = 0;
+	struct urds_ctl *c;
+	uint8_t *p;
+
+	if (t->sends_map && (t->map_due || t->map_gen != env->map_gen))
+		want |= URDS_HAS_MAP;
+	if (!env->ack || data_follows)
+		want &= (uint8_t)~URDS_WANT_ACK; /* a message will carry it */
+	if (t->is_held)
+		want &= URDS_WANT_PROBE;
+	if (!want)
+		return;
+	len += want & URDS_WANT_PROBE ? URDS_HDR_LEN : 0;
+	len += want & URDS_HAS_MAP ? URDS_HDR_LEN + URDS_CONGMAP_LEN : 0;
+	len += want & URDS_WANT_ACK ? URDS_HDR_LEN : 0;
+	c = urds_alloc(t->log.mem, sizeof *c + len);
+	if (!c)
+		return; /* still wanted: the next transmit tries again (C1) */
+	c->len = len;
+	c->off = 0;
+	c->has = want;
+	c->map_gen = env->map_gen;
+	p = c->bytes;
+	if (want & URDS_WANT_PROBE) {
+		/* Its number is that of the last message the peer has for certain, and nothing later is
+		 * on the way: the peer's expectation comes out as it was (A4). */
+		urds_probe_put(p, false, t->log.tail_seq - 1, env->us);
+		p += URDS_HDR_LEN;
+	}
+	if (want & URDS_HAS_MAP) {
+		urds_congmap_hdr_put(p);
+		if (env->map)
+			memcpy(p + URDS_HDR_LEN, env->map, URDS_CONGMAP_LEN);
+		p += URDS_HDR_LEN + URDS_CONGMAP_LEN;
+	}
+	if (want & URDS_WANT_ACK) {
+		urds_hdr_put_data(p, 0, 0, 0, 0);
+		urds_be64_store(p + URDS_HDR_OFF_ACK, env->ack);
+	}
+	atomic_fetch_and_explicit(&t->want, (uint8_t)~want, memory_order_relaxed);
+	t->ctl = c;
+}
+
+size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env, struct urds_iov *iov,
+			   size_t max, size_t *bytes, uint64_t *sent_ack)
+{
+	size_t n = 0, sum = 0, more;
+
+	*bytes = 0;
+	*sent_ack = 0;
+	if (!t->is_up)
+		return 0;
+	if (!t->ctl && t->log.at_off == 0)
+		ctl_build(t, env, urds_log_has_unsent(&t->log));
+	if (t->ctl) {
+		iov[n].base = t->ctl->bytes + t->ctl->off;
+		iov[n++].len = sum = t->ctl->len - t->ctl->off;
+		if (t->ctl->has & URDS_WANT_ACK)
+			*sent_ack = env->ack;
+	}
+	if (!t->is_held) {
+		n += urds_log_gather(&t->log, iov + n, max - n, URDS_TX_RUN_BYTES, env->ack, env->want_ack,
+				     &more);
+		sum += more;
+		if (more > 0 && env->ack) {
+			*sent_ack = env->ack;
+			atomic_fetch_and_explicit(&t->want, (uint8_t)~URDS_WANT_ACK, memory_order_relaxed);
+		}
+	}
+	*bytes = sum;
+	return n;
+}
+
+void urds_path_tx_taken(struct urds_path_tx *t, size_t bytes, struct urds_tx_done *done)
+{
+	memset(done, 0, sizeof *done);
+	if (t->ctl) {
+		size_t n = t->ctl->len - t->ctl->off;
+
+		if (n > bytes)
+			n = bytes;
+		t->ctl->off += (uint32_t)n;
+		t->link_pos += n;
+		bytes -= n;
+		if (t->ctl->off == t->ctl->len) {
+			if (t->ctl->has & URDS_HAS_MAP) {
+				t->map_gen = t->ctl->map_gen;
+				t->map_due = false;
+				done->maps++;
+			}
+			ctl_free(t);
+		}
+	}
+	if (t->is_held) {
+		assert(bytes == 0);
+		return;
+	}
+	done->sent = urds_log_taken(&t->log, bytes, (uint32_t)t->link_pos, &done->retransmitted);
+	t->link_pos += bytes;
+}
+
+void urds_path_tx_up(struct urds_path_tx *t, bool dialled, const struct urds_probe *us)
+{
+	bool uncertain = urds_log_is_uncertain(&t->log);
+
+	assert(!t->is_up && !t->ctl);
+	t->is_up = true;
+	t->link_pos = 0;
+	t->is_held = dialled;
+	t->map_due = true;
+	/* With messages on the way that may or may not have arrived, any number a probe ahead of them could
+	 * carry would move the peer's expectation and lose or double one of them (A3, A4). The other end
+	 * speaks first then: a kernel sends its map when path 0 comes up, an urds end a probe. */
+	atomic_store_explicit(&t->want, uncertain ? 0 : URDS_WANT_PROBE, memory_order_release);
+	if (uncertain && t->probe_seq < t->log.tail_seq) {
+		uint64_t seq = t->log.next_seq;
+
+		if (urds_path_tx_post(t, URDS_PROBE_PORT, 0, us) == 0)
+			t->probe_seq = seq;
+	}
+}
+
+void urds_path_tx_proven(struct urds_path_tx *t)
+{
+	t->is_held = false;
+}
+
+void urds_path_tx_down(struct urds_path_tx *t)
+{
+	ctl_free(t);
+	atomic_store_explicit(&t->want, 0, memory_order_relaxed);
+	t->is_up = t->is_held = false;
+	urds_log_rewind(&t->log);
+}
+
+int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport, const struct urds_probe *p)
+{
+	struct urds_log_claim c;
+	int rc;
+
+	if (!p && t->posted >= URDS_PONGS_MAX)
+		return -URDS_EAGAIN;
+	rc = urds_log_claim(&t->log, 0, t, dport, NULL, &c);
+	if (rc < 0)
+		return rc;
+	if (p)
+		urds_probe_put(c.wire, dport != 0, c.seq, p);
+	else
+		urds_hdr_put_data(c.wire, c.seq, 0, sport, dport);
+	urds_log_commit(&c);
+	t->posted++;
+	return 0;
+}
+
+void urds_path_tx_freed(struct urds_path_tx *t, struct urds_log_freed_list *f)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < f->n; i++) {
+		if (f->v[i].owner == t)
+			t->posted -= (uint16_t)f->v[i].msgs;
+		else
+			f->v[kept++] = f->v[i];
+	}
+	f->n = kept;
+}

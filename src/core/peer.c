@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Connection policy of a peer (wire rules W5, W8, W9; pitfalls A2, B1-B5; design 9).
+ */
+#include "core/peer.h"
+
+#include <assert.h>
+
+/* After a loss L gives S, which reconnects by itself, this long before it knocks. */
+#define HEAD_START_NS URDS_MS(100)
+/* A lost connection with nothing to send is made anew for this long; then the other end has to ask. */
+#define RECONNECT_IDLE_NS URDS_SEC(60)
+#define ANY_SLOT URDS_PATHS_MAX
+
+static const struct urds_slot slot_down = {.state = URDS_SLOT_DOWN};
+
+void urds_peer_init(struct urds_peer *p, struct urds_mem *mem, const struct urds_addr *local,
+		    const struct urds_addr *remote, unsigned our_paths, bool ext)
+{
+	memset(p, 0, sizeof *p);
+	p->mem = mem;
+	p->local = *local;
+	p->remote = *remote;
+	p->our_paths = (uint8_t)our_paths;
+	p->ext = ext;
+}
+
+void urds_peer_fini(struct urds_peer *p)
+{
+	urds_free(p->mem, p->more, (URDS_PATHS_MAX - 1) * sizeof *p->more);
+	urds_free(p->mem, p->parked, URDS_PARKED_MAX * sizeof *p->parked);
+	p->more = NULL;
+	p->parked = NULL;
+}
+
+const struct urds_slot *urds_peer_slot(const struct urds_peer *p, unsigned slot)
+{
+	if (slot == 0)
+		return &p->first;
+	return p->more ? &p->more[slot - 1] : &slot_down;
+}
+
+/* To be changed; NULL: no memory. */
+static struct urds_slot *slot_of(struct urds_peer *p, unsigned slot)
+{
+	if (slot == 0)
+		return &p->first;
+	if (!p->more)
+		p->more = urds_alloc(p->mem, (URDS_PATHS_MAX - 1) * sizeof *p->more);
+	return p->more ? &p->more[slot - 1] : NULL;
+}
+
+static void act(struct urds_peer_out *out, enum urds_peer_act a, unsigned slot, unsigned k)
+{
+	assert(out->n < sizeof out->v / sizeof out->v[0]);
+	out->v[out->n].act = (uint8_t)a;
+	out->v[out->n].slot = (uint8_t)slot;
+	out->v[out->n].k = (uint8_t)k;
+	out->n++;
+}
+
+static bool has_parked(const struct urds_peer *p)
+{
+	return p->parked != NULL;
+}
+
+/* The delay before attempt number @tries: random in [cur/2, cur], cur doubling (B1). */
+static urds_ns backoff(unsigned tries, uint64_t rnd)
+{
+	urds_ns cur = URDS_RETRY_MIN_NS;
+
+	while (tries-- > 1 && cur < URDS_RETRY_MAX_NS)
+		cur *= 2;
+	if (cur > URDS_RETRY_MAX_NS)
+		cur = URDS_RETRY_MAX_NS;
+	return cur / 2 + rnd % (cur / 2 + 1);
+}
+
+static void fail(struct urds_slot *s, urds_ns now, uint64_t rnd)
+{
+	s->state = URDS_SLOT_DOWN;
+	if (s->tries < UINT8_MAX)
+		s->tries++;
+	s->at = now + backoff(s->tries, rnd);
+}
+
+unsigned urds_peer_slot_for(const struct urds_peer *p, uint16_t port)
+{
+	unsigned n = p->npaths < p->our_paths ? p->npaths : p->our_paths;
+
+	/* Rounded down to a power of two: the rest would never be chosen (E9). */
+	if (n < 2 || !p->has_sport_idx)
+		return 0;
+	return (port * 40503u >> 8) & (n >= 8 ? 7u : n >= 4 ? 3u : 1u);
+}
+
+void urds_peer_probe(const struct urds_peer *p, uint32_t incarnation, struct urds_probe *out)
+{
+	memset(out, 0, sizeof *out);
+	out->has_npaths = true;
+	out->npaths = p->our_paths;
+	out->has_sport_idx = true;
+	if (p->ext) {
+		out->has_urds = true;
+		out->urds_version = 1;
+		out->caps = URDS_CAP_ACK;
+		out->incarnation = incarnation;
+	}
+}
+
+/* Opens @slot if it is down and its time has come. */
+static void open_slot(struct urds_peer *p, unsigned slot, urds_ns now, struct urds_peer_out *out)
+{
+	struct urds_slot *s = slot_of(p, slot);
+	bool dials = urds_peer_dials(p);
+
+	if (!s || s->state != URDS_SLOT_DOWN || now < s->at || (!dials && slot > 0))
+		return;
+	s->state = dials ? URDS_SLOT_DIALLING : URDS_SLOT_KNOCKING;
+	s->at = now;
+	act(out, dials ? URDS_ACT_DIAL : URDS_ACT_KNOCK, slot, 0);
+}
+
+void urds_peer_want(struct urds_peer *p, unsigned slot, urds_ns now, struct urds_peer_out *out)
+{
+	open_slot(p, slot, now, out);
+}
+
+static void attach(struct urds_slot *s, enum urds_slot_state state, urds_ns now)
+{
+	s->state = (uint8_t)state;
+	s->kind = URDS_KIND_UNKNOWN;
+	s->heard = false;
+	s->at = now;
+}
+
+void urds_peer_dialled(struct urds_peer *p, unsigned slot, bool ok, urds_ns now, uint64_t rnd,
+		       struct urds_peer_out *out)
+{
+	struct urds_slot *s = slot_of(p, slot);
+
+	if (!s)
+		return;
+	if (s->state == URDS_SLOT_DIALLING && ok) {
+		attach(s, URDS_SLOT_HELD, now);
+		act(out, URDS_ACT_ATTACH, slot, 0);
+		return;
+	}
+	if (ok)
+		act(out, URDS_ACT_CLOSE, slot, 0); /* a knock has done its work; or too late */
+	if (s->state == URDS_SLOT_DIALLING || s->state == URDS_SLOT_KNOCKING)
+		fail(s, now, rnd); /* a knock too is repeated with backoff while anything is queued (B2) */
+}
+
+/* Where an accepted connection belongs: a free slot, or URDS_PATHS_MAX: it is taken. *for_slot: the only one it
+ * may have, or ANY_SLOT. */
+static unsigned choose_slot(struct urds_peer *p, uint16_t from_port, unsigned *for_slot)
+{
+	unsigned i;
+
+	*for_slot = ANY_SLOT;
+	if (urds_peer_is_self(p))
+		*for_slot = 1;
+	else if (p->has_sport_idx)
+		*for_slot = from_port % URDS_PATHS_MAX;
+	for (i = 0; i < URDS_PATHS_MAX; i++) {
+		unsigned state = urds_peer_slot(p, i)->state;
+
+		if ((*for_slot == ANY_SLOT || *for_slot == i) &&
+		    (state == URDS_SLOT_DOWN || state == URDS_SLOT_KNOCKING))
+			return i;
+	}
+	return URDS_PATHS_MAX;
+}
+
+static void challenge(struct urds_peer *p, urds_ns now, struct urds_peer_out *out)
+{
+	p->challenged = now;
+	p->check_at = now + URDS_CHALLENGE_DEAD_NS;
+	p->answered = p->challenged_slots = 0;
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		if (urds_peer_slot(p, i)->state != URDS_SLOT_UP)
+			continue;
+		p->challenged_slots |= (uint8_t)(1u << i);
+		act(out, URDS_ACT_PROBE, i, 0);
+	}
+}
+
+void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, struct urds_peer_out *out)
+{
+	unsigned for_slot, slot, k;
+	struct urds_slot *s;
+
+	if (urds_peer_dials(p) && !urds_peer_is_self(p)) {
+		/* L knocks: it has something for us. Its connection never carries anything. A dial that
+		 * failed moments ago is not repeated faster because of it. */
+		act(out, URDS_ACT_CLOSE, 0, 0);
+		if (p->first.tries < 4)
+			p->first.at = p->first.state == URDS_SLOT_DOWN ? now : p->first.at;
+		p->down_since = now;
+		open_slot(p, 0, now, out);
+		return;
+	}
+	slot = choose_slot(p, from_port, &for_slot);
+	s = slot < URDS_PATHS_MAX ? slot_of(p, slot) : NULL;
+	if (s) {
+		if (s->state == URDS_SLOT_KNOCKING)
+			act(out, URDS_ACT_HANG_UP, slot, 0);
+		attach(s, URDS_SLOT_UP, now);
+		act(out, URDS_ACT_ATTACH, slot, 0);
+		return;
+	}
+	if (!p->parked)
+		p->parked = urds_alloc(p->mem, URDS_PARKED_MAX * sizeof *p->parked);
+	for (k = 0; p->parked && k < URDS_PARKED_MAX && p->parked[k].is_used; k++)
+		;
+	if (!p->parked || k == URDS_PARKED_MAX) {
+		act(out, URDS_ACT_CLOSE, 0, 0);
+		return;
+	}
+	p->parked[k].is_used = true;
+	p->parked[k].slot = (uint8_t)for_slot;
+	p->parked[k].since = now;
+	act(out, URDS_ACT_PARK, 0, k);
+	if (!p->challenged)
+		challenge(p, now, out);
+}
+
+void urds_peer_heard(struct urds_peer *p, unsigned slot, urds_ns now, struct urds_peer_out *out)
+{
+	struct urds_slot *s = slot_of(p, slot);
+
+	if (!s || s->heard || (s->state != URDS_SLOT_HELD && s->state != URDS_SLOT_UP))
+		return;
+	s->heard = true;
+	s->tries = 0;
+	s->at = now;
+	p->is_proven = true;
+	if (s->state == URDS_SLOT_HELD) {
+		s->state = URDS_SLOT_UP;
+		act(out, URDS_ACT_PROVEN, slot, 0);
+	}
+}
+
+static void set_kind(struct urds_slot *s, unsigned slot, enum urds_peer_kind kind, struct urds_peer_out *out)
+{
+	if (s->kind == kind)
+		return;
+	s->kind = (uint8_t)kind;
+	act(out, URDS_ACT_KIND, slot, 0);
+}
+
+void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const struct urds_probe *probe,
+		      urds_ns now, struct urds_peer_out *out)
+{
+	struct urds_slot *s = slot_of(p, slot);
+	unsigned n;
+
+	if (!s)
+		return;
+	p->npaths = (uint8_t)urds_probe_npaths(probe, p->npaths);
+	if (probe->has_sport_idx)
+		p->has_sport_idx = true;
+	if (p->ext && probe->has_urds) {
+		if (p->incarnation && p->incarnation != probe->incarnation && s->kind != URDS_KIND_URDS)
+			act(out, URDS_ACT_RESTARTED, slot, 0);
+		/* A second incarnation on a connection that has one already is nobody's: ignored. */
+		if (s->kind != URDS_KIND_URDS) {
+			p->incarnation = probe->incarnation;
+			p->caps = probe->caps;
+			set_kind(s, slot, URDS_KIND_URDS, out);
+		}
+	} else if (s->kind == URDS_KIND_UNKNOWN) {
+		set_kind(s, slot, URDS_KIND_KERNEL, out);
+	}
+	if (!is_answer)
+		act(out, URDS_ACT_ANSWER, slot, 0);
+	else if (p->challenged)
+		p->answered |= (uint8_t)(1u << slot);
+
+	n = p->npaths < p->our_paths ? p->npaths : p->our_paths;
+	if (!urds_peer_dials(p) || urds_peer_is_self(p) || !p->has_sport_idx)
+		return;
+	for (unsigned i = 1; i < n; i++)
+		open_slot(p, i, now, out);
+}
+
+/* A slot became free: the connection parked for it, if any, takes its place. */
+static bool promote(struct urds_peer *p, unsigned slot, urds_ns now, struct urds_peer_out *out)
+{
+	struct urds_slot *s = slot_of(p, slot);
+	unsigned best = URDS_PARKED_MAX;
+
+	if (!p->parked || !s)
+		return false;
+	/* The newest: an older one is likely to be as dead as what it was to replace. */
+	for (unsigned k = 0; k < URDS_PARKED_MAX; k++) {
+		const struct urds_parked *q = &p->parked[k];
+
+		if (q->is_used && (q->slot == slot || q->slot == ANY_SLOT) &&
+		    (best == URDS_PARKED_MAX || q->since >= p->parked[best].since))
+			best = k;
+	}
+	if (best == URDS_PARKED_MAX)
+		return false;
+	attach(s, URDS_SLOT_UP, now);
+	act(out, URDS_ACT_PROMOTE, slot, best);
+	urds_peer_unparked(p, best);
+	return true;
+}
+
+void urds_peer_unparked(struct urds_peer *p, unsigned k)
+{
+	p->parked[k].is_used = false;
+	for (unsigned i = 0; i < URDS_PARKED_MAX; i++)
+		if (p->parked[i].is_used)
+			return;
+	urds_free(p->mem, p->parked, URDS_PARKED_MAX * sizeof *p->parked);
+	p->parked = NULL;
+	p->challenged = 0;
+}
+
+void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rnd, struct urds_peer_out *out)
+{
+	struct urds_slot *s = slot_of(p, slot);
+
+	if (!s)
+		return;
+	if (s->heard) {
+		p->down_since = now;
+		s->state = URDS_SLOT_DOWN;
+		s->at = now + (urds_peer_dials(p) ? 0 : HEAD_START_NS); /* it lived: again at once */
+	} else {
+		fail(s, now, rnd); /* connected, but nobody spoke: not a proof of life */
+	}
+	s->heard = false;
+	s->kind = URDS_KIND_UNKNOWN;
+	if (promote(p, slot, now, out))
+		return;
+	if (urds_peer_dials(p) && p->is_proven && !(urds_peer_is_self(p) && slot == 1))
+		open_slot(p, slot, now, out);
+}
+
+void urds_peer_silence(struct urds_peer *p, unsigned slot, urds_ns silence, urds_ns now,
+		       struct urds_peer_out *out)
+{
+	const struct urds_slot *s = urds_peer_slot(p, slot);
+	urds_ns limit = URDS_DEAD_NS;
+
+	if (s->state != URDS_SLOT_UP && s->state != URDS_SLOT_HELD)
+		return;
+	if (has_parked(p) && p->challenged && now >= p->challenged + URDS_CHALLENGE_DEAD_NS)
+		limit = URDS_CHALLENGE_DEAD_NS;
+	if (silence >= limit)
+		act(out, URDS_ACT_DROP, slot, 0);
+}
+
+/* Connections are parked and the UP slots were asked whether they live. */
+static void tick_challenge(struct urds_peer *p, urds_ns now, struct urds_peer_out *out)
+{
+	unsigned up = 0;
+
+	if (!has_parked(p) || now < p->check_at)
+		return;
+	p->check_at = now + URDS_CHALLENGE_DEAD_NS;
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		if (urds_peer_slot(p, i)->state != URDS_SLOT_UP)
+			continue;
+		up |= 1u << i;
+		if (!(p->answered & (1u << i)))
+			act(out, URDS_ACT_CHECK, i, 0);
+	}
+	/* One that neither answers nor is silent (a stopped process) stays, and so does what is parked. */
+	if (now < p->challenged + URDS_CHALLENGE_END_NS || (up & p->challenged_slots & ~p->answered))
+		return;
+	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
+		if (!p->parked[k].is_used || now < p->parked[k].since + URDS_CHALLENGE_END_NS)
+			continue;
+		act(out, URDS_ACT_EVICT, 0, k);
+		urds_peer_unparked(p, k);
+	}
+	if (has_parked(p))
+		challenge(p, now, out);
+}
+
+static bool reconnects(const struct urds_peer *p, unsigned slot, unsigned pending, urds_ns now)
+{
+	if (pending & (1u << slot))
+		return urds_peer_dials(p) || slot == 0;
+	return urds_peer_dials(p) && !urds_peer_is_self(p) && p->down_since &&
+	       now < p->down_since + RECONNECT_IDLE_NS && (slot == 0 || slot < p->npaths);
+}
+
+void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t rnd, struct urds_peer_out *out)
+{
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		const struct urds_slot *c = urds_peer_slot(p, i);
+		struct urds_slot *s;
+
+		if (c == &slot_down && !(pending & (1u << i)))
+			continue;
+		s = slot_of(p, i);
+		if (!s)
+			continue;
+		switch ((enum urds_slot_state)s->state) {
+		case URDS_SLOT_DOWN:
+			if (reconnects(p, i, pending, now))
+				open_slot(p, i, now, out);
+			break;
+		case URDS_SLOT_DIALLING:
+		case URDS_SLOT_KNOCKING:
+			if (now < s->at + URDS_DIAL_TIMEOUT_NS)
+				break;
+			act(out, URDS_ACT_HANG_UP, i, 0);
+			fail(s, now, rnd);
+			break;
+		case URDS_SLOT_HELD:
+			/* Path 0 always speaks; a further path of a kernel may have nothing to say. */
+			if (i > 0 && now >= s->at + URDS_PROOF_SILENT_NS)
+				urds_peer_heard(p, i, now, out);
+			break;
+		case URDS_SLOT_UP:
+			if (s->kind == URDS_KIND_UNKNOWN && s->heard && now >= s->at + URDS_KIND_SILENT_NS)
+				set_kind(s, i, URDS_KIND_KERNEL, out);
+			break;
+		}
+	}
+	tick_challenge(p, now, out);
+}
+
+static urds_ns earlier(urds_ns a, urds_ns b)
+{
+	return a < b ? a : b;
+}
+
+urds_ns urds_peer_deadline(const struct urds_peer *p, unsigned pending)
+{
+	urds_ns d = has_parked(p) ? p->check_at : URDS_NEVER;
+
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		const struct urds_slot *s = urds_peer_slot(p, i);
+
+		switch ((enum urds_slot_state)s->state) {
+		case URDS_SLOT_DOWN:
+			if (reconnects(p, i, pending, s->at))
+				d = earlier(d, s->at);
+			break;
+		case URDS_SLOT_DIALLING:
+		case URDS_SLOT_KNOCKING:
+			d = earlier(d, s->at + URDS_DIAL_TIMEOUT_NS);
+			break;
+		case URDS_SLOT_HELD:
+			if (i > 0)
+				d = earlier(d, s->at + URDS_PROOF_SILENT_NS);
+			break;
+		case URDS_SLOT_UP:
+			if (s->kind == URDS_KIND_UNKNOWN && s->heard)
+				d = earlier(d, s->at + URDS_KIND_SILENT_NS);
+			break;
+		}
+	}
+	return d;
+}
+
+bool urds_peer_is_idle(const struct urds_peer *p)
+{
+	if (has_parked(p))
+		return false;
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++)
+		if (urds_peer_slot(p, i)->state != URDS_SLOT_DOWN)
+			return false;
+	return true;
+}
