@@ -175,6 +175,29 @@ int urds_log_claim(struct urds_log *l, uint32_t len, void *owner, uint16_t dport
 	return 0;
 }
 
+/* The usual case, kept tight: small messages that follow the one just gathered, in the same chunk. Return: were
+ * there any? */
+static bool gather_row(struct urds_log_chunk *c, uint32_t *index, uint32_t end, size_t max_bytes, size_t *sum,
+		       struct urds_iov *v, uint8_t **last)
+{
+	struct urds_log_chunk *next = chunk_next(c);
+	uint32_t i = *index, stop = next && urds_claim_before(next->first, end) ? next->first : end;
+	struct urds_log_ent *e = chunk_ent(c, i - c->first);
+	size_t len, bytes = 0;
+
+	for (; i != stop && *sum + bytes < max_bytes; i++, e--) {
+		if (e->is_big || urds_claim_take_one(&e->state) != URDS_CLAIM_SEND)
+			break;
+		len = URDS_HDR_LEN + e->len;
+		*last = (uint8_t *)v->base + v->len + bytes;
+		bytes += len;
+	}
+	v->len += bytes;
+	*sum += bytes;
+	*index = i;
+	return bytes > 0;
+}
+
 size_t urds_log_gather(struct urds_log *l, struct urds_iov *iov, size_t max, size_t max_bytes, uint64_t ack,
 		       bool want_ack, size_t *bytes)
 {
@@ -190,7 +213,7 @@ size_t urds_log_gather(struct urds_log *l, struct urds_iov *iov, size_t max, siz
 		return 0;
 	c = chunk_of(l->at ? l->at : l->oldest, i);
 	urds_claim_take_begin(&l->mark, end);
-	for (; i != end && sum < max_bytes; i++, off = 0) {
+	while (i != end && sum < max_bytes) {
 		struct urds_log_ent *e;
 		enum urds_claim_take take;
 		uint32_t slot, len;
@@ -202,8 +225,10 @@ size_t urds_log_gather(struct urds_log *l, struct urds_iov *iov, size_t max, siz
 		take = off > 0 ? URDS_CLAIM_SEND : urds_claim_take_one(&e->state);
 		if (take == URDS_CLAIM_STOP)
 			break;
-		if (take == URDS_CLAIM_SKIP)
+		if (take == URDS_CLAIM_SKIP) {
+			i++;
 			continue;
+		}
 		p = ent_wire(c, slot, e);
 		len = URDS_HDR_LEN + e->len;
 		if (n > 0 && (uint8_t *)iov[n - 1].base + iov[n - 1].len == p) {
@@ -220,6 +245,10 @@ size_t urds_log_gather(struct urds_log *l, struct urds_iov *iov, size_t max, siz
 			last = p;
 			last_i = i;
 		}
+		i++;
+		off = 0;
+		if (!e->is_big && gather_row(c, &i, end, max_bytes, &sum, &iov[n - 1], &last))
+			last_i = i - 1;
 	}
 	l->run_end = i;
 	if (last && ack)

@@ -14,9 +14,9 @@
  *
  * Cancel against transmit is decided per run of entries, not per entry, because the transmitter
  * passes 15-27 million of them a second: it announces how far it may read ("taking"), fences once,
- * and then only loads. A canceller writes its tomb first, fences, and then looks at "taking": one of
- * the two must see the other. Where both do, a compare-and-swap on the entry decides; that is the
- * rare path.
+ * and then only loads. A canceller writes its tomb first, fences, and then looks at "taking": one
+ * of the two must see the other. Where both do, a compare-and-swap on the entry decides; that is
+ * the rare path.
  *
  *	CLAIMED -> COMMITTED	commit (release store)
  *	COMMITTED -> TOMB	cancel
@@ -32,14 +32,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The model checker brings its own atomics; it can weaken an order or leave out a step. */
+/* The model checker brings its own atomics; by a site's name it weakens or drops that operation. */
 #ifdef URDS_MODEL_ATOMICS
 #include URDS_MODEL_ATOMICS
 #else
 #include <stdatomic.h>
 #ifndef URDS_MO
 #define URDS_MO(site, order) order
-#define URDS_STEP(site)
 #endif
 #endif
 
@@ -68,7 +67,7 @@ enum urds_claim_cancelled {
  * tail <= sent <= taking. */
 struct urds_claim_tx {
 	_Atomic(uint32_t) taking; /* entries below may be going out */
-	_Atomic(uint32_t) sent;	  /* entries below are out: not read any more until a rewind */
+	_Atomic(uint32_t) sent;	  /* entries below are out: not read until a rewind */
 };
 
 /* Is index @a before @b? */
@@ -82,8 +81,7 @@ static inline bool urds_claim_before(uint32_t a, uint32_t b)
 /* Append lock held. Resets the slot of a new entry; before urds_claim_publish() counts it. */
 static inline void urds_claim_mark(_Atomic(uint8_t) *state)
 {
-	URDS_STEP(claim_mark)
-	atomic_store_explicit(state, URDS_CLAIM_CLAIMED, memory_order_relaxed);
+	atomic_store_explicit(state, URDS_CLAIM_CLAIMED, URDS_MO(claim_mark, memory_order_relaxed));
 }
 
 /* Append lock held. @count: index after the newest marked entry. What was written before (a new
@@ -91,7 +89,6 @@ static inline void urds_claim_mark(_Atomic(uint8_t) *state)
  * may share one. */
 static inline void urds_claim_publish(_Atomic(uint32_t) *claimed, uint32_t count)
 {
-	URDS_STEP(claim_publish)
 	atomic_store_explicit(claimed, count, URDS_MO(claim_publish, memory_order_release));
 }
 
@@ -100,7 +97,6 @@ static inline void urds_claim_publish(_Atomic(uint32_t) *claimed, uint32_t count
  * cancelled. */
 static inline void urds_claim_commit(_Atomic(uint8_t) *state)
 {
-	URDS_STEP(claim_commit)
 	atomic_store_explicit(state, URDS_CLAIM_COMMITTED,
 			      URDS_MO(claim_commit, memory_order_release));
 }
@@ -113,13 +109,11 @@ static inline uint32_t urds_claim_claimed(_Atomic(uint32_t) *claimed)
 	return atomic_load_explicit(claimed, URDS_MO(claim_claimed, memory_order_acquire));
 }
 
-/* Starts a run that will look at no entry at or after @end (<= urds_claim_claimed()). It starts where
- * the last one said @begun: an entry of which bytes are out already is continued, not taken again. */
+/* Starts a run that will look at no entry at or after @end (<= urds_claim_claimed()). It starts
+ * where the last one said @begun: an entry with bytes out already is continued, not taken again. */
 static inline void urds_claim_take_begin(struct urds_claim_tx *tx, uint32_t end)
 {
-	URDS_STEP(take_announce)
-	atomic_store_explicit(&tx->taking, end, memory_order_relaxed);
-	URDS_STEP(take_fence)
+	atomic_store_explicit(&tx->taking, end, URDS_MO(take_announce, memory_order_relaxed));
 	atomic_thread_fence(URDS_MO(take_fence, memory_order_seq_cst));
 }
 
@@ -135,10 +129,9 @@ static inline enum urds_claim_take urds_claim_take_one(_Atomic(uint8_t) *state)
 	if (s == URDS_CLAIM_SKIPPED)
 		return URDS_CLAIM_SKIP;
 	/* Seal the tomb. Failing means that its canceller took it back: then it is ours to send. */
-	URDS_STEP(take_seal)
 	if (!atomic_compare_exchange_strong_explicit(state, &s, URDS_CLAIM_SKIPPED,
-						     memory_order_relaxed,
-						     URDS_MO(take_unsealed, memory_order_acquire)))
+						     URDS_MO(take_seal, memory_order_relaxed),
+						     memory_order_relaxed))
 		return URDS_CLAIM_SEND;
 	return URDS_CLAIM_SKIP;
 }
@@ -150,10 +143,8 @@ static inline enum urds_claim_take urds_claim_take_one(_Atomic(uint8_t) *state)
  * sends, RDMA) moves @sent only as it releases. */
 static inline void urds_claim_take_end(struct urds_claim_tx *tx, uint32_t sent, uint32_t begun)
 {
-	URDS_STEP(take_sent)
 	atomic_store_explicit(&tx->sent, sent, URDS_MO(take_sent, memory_order_release));
-	URDS_STEP(take_withdraw)
-	atomic_store_explicit(&tx->taking, begun, memory_order_relaxed);
+	atomic_store_explicit(&tx->taking, begun, URDS_MO(take_withdraw, memory_order_relaxed));
 }
 
 /* ---- under the append lock ---- */
@@ -161,8 +152,8 @@ static inline void urds_claim_take_end(struct urds_claim_tx *tx, uint32_t sent, 
 /* Append lock AND transmit role held: all from @tail on is to be sent again (a new connection). */
 static inline void urds_claim_rewind(struct urds_claim_tx *tx, uint32_t tail)
 {
-	atomic_store_explicit(&tx->sent, tail, memory_order_relaxed);
-	atomic_store_explicit(&tx->taking, tail, memory_order_relaxed);
+	atomic_store_explicit(&tx->sent, tail, URDS_MO(rewind_sent, memory_order_relaxed));
+	atomic_store_explicit(&tx->taking, tail, URDS_MO(rewind_taking, memory_order_relaxed));
 }
 
 /* Append lock held. Entries below the result, if acknowledged (or skipped), may be released: their
@@ -181,10 +172,10 @@ static inline enum urds_claim_cancelled urds_claim_cancel(struct urds_claim_tx *
 	uint32_t taking, sent;
 
 	if (!atomic_compare_exchange_strong_explicit(state, &s, URDS_CLAIM_TOMB,
-						     memory_order_relaxed, memory_order_relaxed))
+						     URDS_MO(cancel_tomb, memory_order_relaxed),
+						     memory_order_relaxed))
 		return s == URDS_CLAIM_CLAIMED ? URDS_CANCEL_NOT_YET : URDS_CANCEL_ALREADY;
 
-	URDS_STEP(cancel_fence)
 	atomic_thread_fence(URDS_MO(cancel_fence, memory_order_seq_cst));
 	taking = atomic_load_explicit(&tx->taking, memory_order_relaxed);
 	if (!urds_claim_before(index, taking))
@@ -197,11 +188,12 @@ static inline enum urds_claim_cancelled urds_claim_cancel(struct urds_claim_tx *
 		return s == URDS_CLAIM_SKIPPED ? URDS_CANCEL_WON : URDS_CANCEL_SENT;
 	}
 
-	/* In a run. Take the tomb back, unless the transmitter met it and skipped the entry. Being a
-	 * read-modify-write it continues the committer's release sequence: no order needed. */
+	/* In a run. Take the tomb back, unless the transmitter met it and skipped the entry. Being
+	 * a read-modify-write it continues the committer's release sequence: no order needed. */
 	s = URDS_CLAIM_TOMB;
 	if (!atomic_compare_exchange_strong_explicit(state, &s, URDS_CLAIM_COMMITTED,
-						     memory_order_relaxed, memory_order_relaxed))
+						     URDS_MO(cancel_undo, memory_order_relaxed),
+						     memory_order_relaxed))
 		return URDS_CANCEL_WON;
 	return URDS_CANCEL_LATE;
 }

@@ -39,14 +39,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The model checker brings its own atomics; it can weaken an order or leave out a step. */
+/* The model checker brings its own atomics; by a site's name it weakens or drops that operation. */
 #ifdef URDS_MODEL_ATOMICS
 #include URDS_MODEL_ATOMICS
 #else
 #include <stdatomic.h>
 #ifndef URDS_MO
 #define URDS_MO(site, order) order
-#define URDS_STEP(site)
 #endif
 #endif
 

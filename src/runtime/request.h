@@ -25,14 +25,13 @@
 
 #include "wire/types.h"
 
-/* The model checker brings its own atomics; it can weaken an order or leave out a step. */
+/* The model checker brings its own atomics; by a site's name it weakens or drops that operation. */
 #ifdef URDS_MODEL_ATOMICS
 #include URDS_MODEL_ATOMICS
 #else
 #include <stdatomic.h>
 #ifndef URDS_MO
 #define URDS_MO(site, order) order
-#define URDS_STEP(site)
 #endif
 #endif
 
@@ -65,7 +64,6 @@ static inline void urds_request_init(struct urds_request *r, urds_ns deadline)
 /* Owner: the block is filled in and may be claimed or cancelled from now on. */
 static inline void urds_request_queue(struct urds_request *r)
 {
-	URDS_STEP(request_queue)
 	atomic_store_explicit(&r->state, URDS_REQUEST_QUEUED,
 			      URDS_MO(request_queue, memory_order_release));
 }
@@ -134,9 +132,10 @@ static inline bool urds_request_sleep(struct urds_request *r, uint32_t *word)
 		if (s & URDS_REQUEST_WAITER)
 			return true;
 		if (atomic_compare_exchange_weak_explicit(
-			&r->state, &s, *word, memory_order_relaxed,
-			URDS_MO(request_sleep_over, memory_order_acquire)))
+			    &r->state, &s, *word, URDS_MO(request_waiter, memory_order_relaxed),
+			    memory_order_relaxed))
 			return true;
+		s = atomic_load_explicit(&r->state, URDS_MO(request_sleep_over, memory_order_acquire));
 	}
 	return false;
 }

@@ -6,7 +6,7 @@
  *	append and commit;
  *	if (urds_tx_role_enter(&role)) {
  *		for (int round = 1;; round++) {
- *			transmit what is committed (non-blocking; stop when the transport is full);
+ *			transmit what is committed, until the transport is full;
  *			if (round == LIMIT) {
  *				if (urds_tx_role_pass(&role))
  *					have another thread (loop thread, flusher) enter;
@@ -31,14 +31,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The model checker brings its own atomics; it can weaken an order or leave out a step. */
+/* The model checker brings its own atomics; by a site's name it weakens or drops that operation. */
 #ifdef URDS_MODEL_ATOMICS
 #include URDS_MODEL_ATOMICS
 #else
 #include <stdatomic.h>
 #ifndef URDS_MO
 #define URDS_MO(site, order) order
-#define URDS_STEP(site)
 #endif
 #endif
 

@@ -6,9 +6,14 @@
  * and reports to whoever gave it a sink. It never blocks.
  *
  * Threads: the functions of one link are called by one thread at a time per direction (the holder of
- * path.tx for tx/acked, of path.rx for rx, of the peer's lock for connect and close). Different links
- * are independent. The sink is called from urds_poller_wait()'s caller or from inside the call that
- * caused the event, never with a lock of the transport held.
+ * path.tx for tx/acked, of path.rx for rx, of the peer's lock for dial and shutdown; close: of all
+ * three). Different links are independent. The sink is called from urds_poller_wait()'s caller, from
+ * urds_loop_run()'s, or from inside the call that caused the event, never with a lock of the
+ * transport held. Sink calls of one link do not overlap, and on_connected comes before the others.
+ *
+ * End of life: close() cannot wait for a sink call that another thread is in the middle of (it may be
+ * waiting for the lock the closer holds). So the link stays readable, with its user pointer, until
+ * that call returns; on_closed() tells when.
  */
 #ifndef URDS_TRANSPORT_H
 #define URDS_TRANSPORT_H
@@ -34,7 +39,7 @@ enum urds_rx_how {
 	URDS_RX_ENDED	/* *got = 0 and the stream has ended: link->end says how */
 };
 
-/* What happens to links. Every slot is mandatory. */
+/* What happens to links. Every slot is mandatory but the last two. */
 struct urds_link_sink {
 	/* Bytes, an end or an error can be had by calling rx(). Edge-triggered: reported once per change,
 	 * so rx() must be called until it answers WAIT (or, for a stream socket, until it got less than
@@ -51,6 +56,11 @@ struct urds_link_sink {
 	/* A connection came in; takes @l. @from_port is the other end's transport port. */
 	void (*on_accept)(struct urds_listener *ls, struct urds_link *l, const struct urds_addr *from,
 			  uint16_t from_port);
+	/* After close(), once, from inside it or from the thread of the sink call it overtook: @l is
+	 * about to be freed and nobody looks at l->user any more. May be NULL. */
+	void (*on_closed)(struct urds_link *l);
+	/* The same after unlisten(). May be NULL. */
+	void (*on_unlistened)(struct urds_listener *ls);
 };
 
 /* The common head of every transport's link. */
@@ -79,14 +89,16 @@ struct urds_data_ops {
 	/* Position in the byte stream (0 = nothing) up to which the other end's transport has
 	 * acknowledged our bytes, or URDS_UNKNOWN. Valid after a reset too, until close. */
 	uint64_t (*acked)(struct urds_link *l);
-	/* How long bytes (or window probes) of ours have been on the way without any answer from the
-	 * other end's transport: nanoseconds since its last acknowledgement, 0 while nothing is on the way
-	 * (idle, or a closed window whose probes are answered), or URDS_UNKNOWN. */
+	/* For how long the other end's transport has owed us an answer, or URDS_UNKNOWN: 0 when no
+	 * byte or probe of ours waits for one, else nanoseconds since it last answered anything.
+	 * A stopped process whose system acknowledges zero-window probes is not silent. */
 	uint64_t (*silence)(struct urds_link *l);
 	/* CPU on which the other end's packets arrive, or -1. */
 	int (*incoming_cpu)(struct urds_link *l);
 	/* Operating system handle for a spinning reader, or -1. */
 	int (*fd)(struct urds_link *l);
+	/* Transport ports of both ends, for listings; 0 where there are none. */
+	void (*ports)(struct urds_link *l, uint16_t *local, uint16_t *remote);
 };
 
 enum urds_close_how {
@@ -99,6 +111,7 @@ struct urds_connect_ops {
 	 * -URDS_EADDRNOTAVAIL. The listener is closed with unlisten(). */
 	int (*listen)(struct urds_transport *t, const struct urds_addr *addr, void *user,
 		      struct urds_listener **out);
+	/* No on_accept() starts after this returns; connections not yet reported are reset. */
 	void (*unlisten)(struct urds_listener *ls);
 	/* Starts a connection from @local to @remote's RDS port. @lane 0..7: the source port modulo 8
 	 * (W5), or -1: any. The answer is on_connected(), possibly before this returns.
@@ -107,7 +120,10 @@ struct urds_connect_ops {
 		    const struct urds_addr *remote, int lane, void *user, struct urds_link **out);
 	/* Ends our direction: what was taken is still sent, then the other end reads EOF. */
 	void (*shutdown)(struct urds_link *l);
-	/* Frees @l. No sink call for it after this returns. */
+	/* Gives @l back. No sink call for it starts after this returns, except on_closed(). May be
+	 * called from inside a sink call, of @l or of another link. Buffers that are still the
+	 * transport's (posted, or taken and not released) are the caller's again at on_closed(); what
+	 * a completion transport had not sent from them is lost, so wait for the releases first. */
 	void (*close)(struct urds_link *l, enum urds_close_how how);
 };
 

@@ -26,26 +26,29 @@ int urds_hdr_get(struct urds_hdr *out, const uint8_t *p, size_t len)
 	return URDS_HDR_LEN;
 }
 
-/* Ones-complement sum of all 24 words, folded, not complemented. */
+/* All 24 words. */
 static uint32_t sum48(const uint8_t *p)
 {
 	uint32_t sum = 0;
 
 	for (unsigned i = 0; i < URDS_HDR_LEN; i += 2)
 		sum += urds_be16_load(p + i);
+	return sum;
+}
+
+/* To a ones-complement sum: two carries at most, since there are few words. */
+static uint32_t fold(uint32_t sum)
+{
 	sum = (sum & 0xffff) + (sum >> 16);
 	return (sum & 0xffff) + (sum >> 16);
 }
 
 uint16_t urds_hdr_csum(const uint8_t p[URDS_HDR_LEN])
 {
-	/* Adding the complement of a word takes the word out of the sum. */
-	uint32_t sum = sum48(p) + (0xffffu ^ urds_be16_load(p + URDS_HDR_OFF_CSUM));
-
-	return (uint16_t) ~((sum & 0xffff) + (sum >> 16));
+	return (uint16_t)~fold(sum48(p) - urds_be16_load(p + URDS_HDR_OFF_CSUM));
 }
 
 bool urds_hdr_csum_ok(const uint8_t p[URDS_HDR_LEN])
 {
-	return urds_be16_load(p + URDS_HDR_OFF_CSUM) == 0 || sum48(p) == 0xffff;
+	return urds_be16_load(p + URDS_HDR_OFF_CSUM) == 0 || fold(sum48(p)) == 0xffff;
 }

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Contexts and errors of the public interface.
+ */
+#include "lib/api.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "lib/record.h"
+#include "platform/addr.h"
+#include "platform/errno.h"
+
+static _Thread_local int last_err;
+static _Thread_local char reason[512];
+_Thread_local char urds_record_why[320];
+
+static struct urds_lock default_lock;
+static struct urds_ctx *default_ctx;
+
+int urds_fail(int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	last_err = err;
+	va_start(ap, fmt);
+	vsnprintf(reason, sizeof reason, fmt, ap);
+	va_end(ap);
+	errno = urds_err_to_errno(err);
+	return -1;
+}
+
+const char *urds_reason(void)
+{
+	return reason;
+}
+
+int urds_errno(void)
+{
+	return last_err;
+}
+
+const char *urds_version(void)
+{
+	return URDS_VERSION;
+}
+
+/* ---------------------------------------------------------------- ownership records */
+
+static int record_info(struct urds_ctx *ctx, int id, void *buf, size_t cap, size_t *need)
+{
+	size_t len = cap;
+	int rc = engine_info(ctx, id, buf, &len);
+
+	*need = len;
+	if (rc == -URDS_ENOSPC)
+		return engine_info_size(id);
+	return rc;
+}
+
+static int take_record(struct node *n)
+{
+	struct urds_record_cfg cfg = {.ctx = n->e, .mode = "embedded", .info = record_info};
+	struct urds_record *r;
+	int rc = urds_record_take(&n->addr, &cfg, &r, urds_record_why, sizeof urds_record_why);
+
+	if (rc == 0)
+		n->record = r;
+	return rc;
+}
+
+static void drop_record(void *record)
+{
+	urds_record_drop(record);
+}
+
+/* ---------------------------------------------------------------- open and close */
+
+static uint64_t env_number(const char *name, uint64_t otherwise)
+{
+	const char *text = getenv(name);
+	char *end;
+	unsigned long long v;
+
+	if (!text || !*text)
+		return otherwise;
+	v = strtoull(text, &end, 0);
+	return *end ? otherwise : v;
+}
+
+static uint64_t memory_default(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+	if (pages <= 0 || size <= 0)
+		return 1ull << 30;
+	return (uint64_t)pages * (uint64_t)size / 4;
+}
+
+int urds_open(const struct urds_config *user, struct urds_ctx **out)
+{
+	struct urds_config c = {0};
+	struct engine_config cfg;
+	int rc;
+
+	if (user) {
+		if (user->size < offsetof(struct urds_config, reserved) || user->size > sizeof c)
+			return urds_fail(URDS_EINVAL,
+					 "urds_open: config size %zu is not one this library knows (%zu): set "
+					 "size = sizeof(struct urds_config)",
+					 user->size, sizeof c);
+		memcpy(&c, user, user->size);
+	} else {
+		c.flags = env_number("URDS_EXT", 1) ? 0 : URDS_CONFIG_NO_EXT;
+		c.flags |= env_number("URDS_SPIN", 1) ? 0 : URDS_CONFIG_NO_SPIN;
+		c.paths = (uint32_t)env_number("URDS_PATHS", 0);
+		c.spin_us = (uint32_t)env_number("URDS_SPIN_US", 0);
+		c.memory_max = env_number("URDS_MEMORY", 0);
+	}
+	if (c.paths > URDS_PATHS_MAX || (c.paths & (c.paths - 1)))
+		return urds_fail(URDS_EINVAL, "urds_open: paths = %u: it must be 1, 2, 4 or 8", c.paths);
+	if (c.tcp_port > 65535)
+		return urds_fail(URDS_EINVAL, "urds_open: tcp_port = %u: no such port", c.tcp_port);
+	cfg = (struct engine_config){
+		.ext = !(c.flags & URDS_CONFIG_NO_EXT),
+		.spin = !(c.flags & URDS_CONFIG_NO_SPIN),
+		.record = !(c.flags & URDS_CONFIG_NO_RECORD),
+		.paths = c.paths ? c.paths : 1,
+		.spin_us = c.spin_us ? c.spin_us : 50,
+		.peers_max = c.peers_max ? c.peers_max : URDS_PEERS_MAX,
+		.tcp_port = (uint16_t)c.tcp_port,
+		.memory_max = c.memory_max ? c.memory_max : memory_default(),
+	};
+	rc = engine_new(&cfg, out);
+	if (rc < 0)
+		return urds_fail(-rc, "urds_open: out of memory or descriptors");
+	(*out)->take_record = take_record;
+	(*out)->drop_record = drop_record;
+	(*out)->stop_records = urds_record_stop;
+	return 0;
+}
+
+struct urds_ctx *urds_ctx_of(struct urds_ctx *ctx)
+{
+	if (ctx)
+		return ctx;
+	urds_lock_acquire(&default_lock);
+	/* A fork child's default is its own. */
+	if (!default_ctx || atomic_load(&default_ctx->is_dead)) {
+		default_ctx = NULL;
+		if (urds_open(NULL, &default_ctx) < 0)
+			default_ctx = NULL;
+	}
+	ctx = default_ctx;
+	urds_lock_release(&default_lock);
+	return ctx;
+}
+
+int urds_shutdown(struct urds_ctx *ctx)
+{
+	if (!ctx) {
+		urds_lock_acquire(&default_lock);
+		ctx = default_ctx;
+		default_ctx = NULL;
+		urds_lock_release(&default_lock);
+	}
+	if (!ctx)
+		return 0;
+	if (atomic_load(&ctx->is_dead))
+		return urds_fail(URDS_EBADF, "urds_shutdown: the context belongs to the parent process");
+	engine_free(ctx, URDS_SEC(2));
+	return 0;
+}
+
+static int address(const struct sockaddr *sa, socklen_t len, struct urds_addr *out, const char *what)
+{
+	if (urds_addr_from_sockaddr(out, NULL, sa, len) < 0)
+		return urds_fail(URDS_EINVAL, "%s: not an IPv4 or IPv6 address", what);
+	return 0;
+}
+
+/* @rc of taking @a for ourselves. */
+int urds_fail_bind(int rc, const struct urds_addr *a, uint16_t port, bool is_ours)
+{
+	char text[URDS_ADDR_STRLEN];
+
+	urds_addr_format(text, sizeof text, a);
+	if (rc == -URDS_EADDRINUSE && urds_record_why[0])
+		return urds_fail(URDS_EADDRINUSE, "%s", urds_record_why);
+	if (rc == -URDS_EADDRINUSE && port && is_ours)
+		return urds_fail(URDS_EADDRINUSE, "bind %s:%u: the port is taken; choose another, or 0 for a free one",
+				 text, port);
+	if (rc == -URDS_EADDRINUSE)
+		return urds_fail(URDS_EADDRINUSE,
+				 "listen %s:%u (tcp): address in use; is the kernel's rds_tcp loaded (lsmod), or "
+				 "does another program listen there (ss -ltnp)?",
+				 text, URDS_TCP_PORT);
+	if (rc == -URDS_EADDRNOTAVAIL)
+		return urds_fail(URDS_EADDRNOTAVAIL,
+				 "bind %s: not an address of this host; see 'ip addr' for those that are", text);
+	return urds_fail(-rc, "bind %s: %s", text, rc == -URDS_EINVAL ? "invalid, or already bound" : "failed");
+}
+
+int urds_claim(struct urds_ctx *ctx, const struct sockaddr *addr, socklen_t len)
+{
+	struct urds_ctx *e = urds_ctx_of(ctx);
+	struct urds_addr a;
+	struct node *n;
+	int rc;
+
+	if (!e || address(addr, len, &a, "urds_claim") < 0)
+		return -1;
+	if (atomic_load(&e->is_dead))
+		return urds_fail(URDS_EBADF, "urds_claim: the context belongs to the parent process; open your own");
+	if (urds_addr_is_any(&a))
+		return urds_fail(URDS_EINVAL, "urds_claim: 0.0.0.0 and :: are no RDS addresses; name one of this host");
+	urds_record_why[0] = 0;
+	rc = node_get(e, &a, &n);
+	return rc < 0 ? urds_fail_bind(rc, &a, 0, false) : 0;
+}
+
+int urds_reset(struct urds_ctx *ctx, const struct sockaddr *local, const struct sockaddr *remote)
+{
+	struct urds_ctx *e = urds_ctx_of(ctx);
+	struct urds_addr l, r;
+	struct peer *p;
+	unsigned n;
+
+	if (!e)
+		return -1;
+	if (atomic_load(&e->is_dead))
+		return urds_fail(URDS_EBADF, "urds_reset: the context belongs to the parent process; open your own");
+	if (urds_addr_from_sockaddr(&l, NULL, local, sizeof(struct sockaddr_storage)) < 0 ||
+	    urds_addr_from_sockaddr(&r, NULL, remote, sizeof(struct sockaddr_storage)) < 0)
+		return urds_fail(URDS_EINVAL, "urds_reset: not an IPv4 or IPv6 address");
+	p = peer_find(e, &l, &r);
+	if (!p)
+		return urds_fail(URDS_ENOTCONN, "urds_reset: these two addresses have no connection");
+	n = peer_reset(p);
+	peer_drop(p);
+	return (int)n;
+}

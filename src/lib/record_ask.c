@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The asking side: find the owner of an address, be sure who it is, exchange messages within a limit.
+ * Process and user come from the system (SO_PEERCRED of a listener: who called listen), so that an
+ * owner that is stopped, or lies, is named all the same.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "lib/record_codec.h"
+#include "lib/record_name.h"
+#include "platform/addr.h"
+#include "platform/clock.h"
+#include "platform/errno.h"
+#include "urds/owner.h"
+
+socklen_t urds_rec_name(struct sockaddr_un *out, const struct urds_addr *a)
+{
+	struct urds_addr bare = *a;
+	char text[URDS_ADDR_STRLEN];
+	int n;
+
+	/* The zone as a number: names of interfaces change. */
+	bare.scope = 0;
+	urds_addr_format(text, sizeof(text), &bare);
+	memset(out, 0, sizeof(*out));
+	out->sun_family = AF_UNIX;
+	if (a->scope)
+		n = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "%s%s%%%u",
+			     URDS_REC_PREFIX, text, a->scope);
+	else
+		n = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "%s%s", URDS_REC_PREFIX,
+			     text);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+static void user_name(struct urds_owner *o)
+{
+	struct passwd pw, *found = NULL;
+	char buf[2048];
+
+	if (getpwuid_r((uid_t)o->uid, &pw, buf, sizeof(buf), &found) == 0 && found)
+		snprintf(o->user, sizeof(o->user), "%.63s", found->pw_name);
+	else
+		snprintf(o->user, sizeof(o->user), "%u", o->uid);
+}
+
+/* What the process calls itself, for an owner that does not answer. */
+static void program_name(struct urds_owner *o)
+{
+	char path[40];
+	FILE *f;
+
+	snprintf(o->program, sizeof(o->program), "?");
+	snprintf(path, sizeof(path), "/proc/%d/comm", o->pid);
+	f = o->pid > 0 ? fopen(path, "re") : NULL;
+	if (!f)
+		return;
+	if (fgets(o->program, sizeof(o->program), f))
+		o->program[strcspn(o->program, "\n")] = '\0';
+	fclose(f);
+}
+
+static void set_limit(int fd, int opt, urds_ns end)
+{
+	urds_ns now = urds_clock_ns(), left = end > now ? end - now : 1000;
+	struct timeval tv = {(time_t)(left / URDS_SEC(1)), (suseconds_t)(left % URDS_SEC(1) / 1000)};
+
+	setsockopt(fd, SOL_SOCKET, opt, &tv, sizeof(tv));
+}
+
+int urds_rec_dial(const struct urds_addr *a, urds_ns end, struct urds_owner *who)
+{
+	struct sockaddr_un sun;
+	socklen_t len = urds_rec_name(&sun, a), cred_len;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct ucred cred = {0};
+	int err;
+
+	memset(who, 0, sizeof(*who));
+	if (fd < 0)
+		return -urds_err_from_errno(errno);
+	set_limit(fd, SO_SNDTIMEO, end); /* a full backlog blocks connect for that long */
+	if (connect(fd, (struct sockaddr *)&sun, len) < 0) {
+		err = errno == ECONNREFUSED ? URDS_ENOTCONN
+		      : errno == EAGAIN	    ? URDS_ETIMEDOUT
+					    : urds_err_from_errno(errno);
+		close(fd);
+		return -err;
+	}
+	cred_len = sizeof(cred);
+	cred.uid = (uid_t)-1;
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len);
+	who->pid = cred.pid;
+	who->uid = cred.uid;
+	who->is_ours = geteuid() == 0 || geteuid() == cred.uid;
+	user_name(who);
+	program_name(who);
+	return fd;
+}
+
+/* Return: 0 when @fd is ready (or ended), -URDS_ETIMEDOUT. */
+static int ready(int fd, short events, urds_ns end)
+{
+	struct pollfd p = {.fd = fd, .events = events};
+	urds_ns now;
+
+	for (;;) {
+		now = urds_clock_ns();
+		if (poll(&p, 1, now < end ? (int)((end - now) / URDS_MS(1)) + 1 : 0) > 0)
+			return 0;
+		if (now >= end)
+			return -URDS_ETIMEDOUT;
+	}
+}
+
+int urds_rec_send(int fd, const uint8_t *p, size_t len, urds_ns end)
+{
+	int rc = ready(fd, POLLOUT, end);
+
+	if (rc < 0)
+		return rc;
+	if (send(fd, p, len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		return errno == EPIPE || errno == ECONNRESET ? -URDS_ENOTCONN
+							     : -urds_err_from_errno(errno);
+	return 0;
+}
+
+int urds_rec_recv(int fd, uint8_t *p, size_t cap, urds_ns end)
+{
+	int rc = ready(fd, POLLIN, end);
+	ssize_t n;
+
+	if (rc < 0)
+		return rc;
+	/* MSG_TRUNC: the true length, so that a cut message fails its length check. */
+	n = recv(fd, p, cap, MSG_DONTWAIT | MSG_TRUNC);
+	if (n < 0)
+		return errno == ECONNRESET ? -URDS_ENOTCONN : -urds_err_from_errno(errno);
+	if (n == 0)
+		return -URDS_ENOTCONN;
+	return (size_t)n > cap ? -URDS_EPROTO : (int)n;
+}
+
+int urds_rec_ident(int fd, urds_ns end, struct urds_owner *out)
+{
+	uint8_t msg[URDS_REC_HDR_LEN + 512];
+	struct urds_rec_ident id;
+	struct urds_rec_hdr h;
+	int n = urds_rec_empty_put(msg, sizeof(msg), URDS_REC_IDENT, 0);
+
+	n = urds_rec_send(fd, msg, (size_t)n, end);
+	if (n == 0)
+		n = urds_rec_recv(fd, msg, sizeof(msg), end);
+	if (n < 0)
+		return n;
+	if (urds_rec_hdr_get(&h, msg, (size_t)n) < 0 || h.status ||
+	    h.type != (URDS_REC_IDENT | URDS_REC_REPLY) ||
+	    urds_rec_ident_get(&id, msg, (size_t)n) < 0)
+		return -URDS_EPROTO;
+	out->instance = id.instance;
+	out->answered = 1;
+	snprintf(out->mode, sizeof(out->mode), "%s", id.mode);
+	snprintf(out->version, sizeof(out->version), "%s", id.version);
+	snprintf(out->program, sizeof(out->program), "%s", id.program);
+	return 0;
+}
+
+int urds_rec_ask(const struct urds_addr *a, urds_ns end, struct urds_owner *out)
+{
+	int fd = urds_rec_dial(a, end, out), rc;
+
+	if (fd == -URDS_ETIMEDOUT) {
+		/* Too many wait for it already: it exists, and the system cannot tell more. */
+		out->uid = (unsigned)-1;
+		snprintf(out->user, sizeof(out->user), "?");
+		snprintf(out->program, sizeof(out->program), "?");
+		return 0;
+	}
+	if (fd < 0)
+		return fd;
+	rc = urds_rec_ident(fd, end, out);
+	close(fd);
+	return rc == -URDS_ENOTCONN ? rc : 0; /* it went, or sent us away because too many ask */
+}

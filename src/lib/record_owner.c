@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * urds/owner.h: asking the owners of addresses, for tools and operators.
+ */
+#include "urds/owner.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/record.h"
+#include "lib/record_codec.h"
+#include "lib/record_name.h"
+#include "platform/addr.h"
+#include "platform/clock.h"
+#include "platform/errno.h"
+
+#define ASK_LIMIT_NS URDS_SEC(1)
+#define INFO_LIMIT_NS URDS_SEC(5)
+#define INFO_MAX (64u << 20)
+#define OWNERS_MAX 65536u
+
+static int bad_addr(const char *what)
+{
+	return urds_fail(URDS_EINVAL, "%s: not a complete IPv4 or IPv6 address", what);
+}
+
+static int by_addr(const void *a, const void *b)
+{
+	return urds_addr_cmp(a, b);
+}
+
+/* "1234: 00000002 00000000 00010000 0005 01 5678 @urds/owner/192.0.2.1": listeners only, because a
+ * connection's end has the name too. */
+static bool owner_line(const char *line, struct urds_addr *out)
+{
+	const char *name = strstr(line, " @" URDS_REC_PREFIX);
+	unsigned flags;
+	char text[URDS_ADDR_STRLEN];
+
+	if (!name || sscanf(line, "%*s %*x %*x %x", &flags) != 1 || !(flags & 0x10000))
+		return false;
+	snprintf(text, sizeof(text), "%s", name + 2 + sizeof(URDS_REC_PREFIX) - 1);
+	text[strcspn(text, "\n")] = '\0';
+	return urds_addr_parse(out, text) == 0;
+}
+
+int urds_owner_list(struct sockaddr_storage *v, size_t cap)
+{
+	FILE *f = fopen("/proc/net/unix", "re");
+	struct urds_addr *found = NULL, *grown;
+	size_t n = 0, room = 0, i, kept = 0;
+	char line[512];
+	int rc = 0;
+
+	if (!f)
+		return urds_fail(URDS_EACCES,
+				 "cannot read /proc/net/unix, where owners are found: %s; mount /proc",
+				 strerror(errno));
+	while (n < OWNERS_MAX && fgets(line, sizeof(line), f)) {
+		if (n == room) {
+			room = room ? room * 2 : 16;
+			grown = realloc(found, room * sizeof(*found));
+			if (!grown) {
+				rc = urds_fail(URDS_ENOMEM, "no memory for %zu owners", room);
+				goto done;
+			}
+			found = grown;
+		}
+		n += owner_line(line, &found[n]);
+	}
+	if (n)
+		qsort(found, n, sizeof(*found), by_addr);
+	for (i = 0; i < n; i++) {
+		if (i && urds_addr_eq(&found[i], &found[i - 1]))
+			continue;
+		if (kept < cap)
+			urds_addr_to_sockaddr(&found[i], 0, &v[kept]);
+		kept++;
+	}
+	rc = (int)kept;
+done:
+	free(found);
+	fclose(f);
+	return rc;
+}
+
+int urds_owner_ident(const struct sockaddr *addr, socklen_t len, struct urds_owner *out)
+{
+	struct timespec step = {0, (long)URDS_MS(20)};
+	urds_ns end = urds_clock_ns() + ASK_LIMIT_NS;
+	char text[URDS_ADDR_STRLEN];
+	struct urds_addr a;
+	int rc;
+
+	if (urds_addr_from_sockaddr(&a, NULL, addr, len) < 0)
+		return bad_addr("owner of an address");
+	while ((rc = urds_rec_ask(&a, end, out)) == -URDS_ENOTCONN && out->pid &&
+	       urds_clock_ns() < end)
+		nanosleep(&step, NULL);
+	if (rc == 0)
+		return 0;
+	urds_addr_format(text, sizeof(text), &a);
+	if (rc == -URDS_ENOTCONN)
+		return urds_fail(URDS_ENOTCONN, "no urds process owns %s", text);
+	return urds_fail(-rc, "cannot ask who owns %s: %s", text, strerror(urds_err_to_errno(rc)));
+}
+
+/* A connection to an owner that serves us. Return: the descriptor, or -1 with the reason noted. */
+static int dial(const struct urds_addr *a, urds_ns end)
+{
+	char text[URDS_ADDR_STRLEN];
+	struct urds_owner who;
+	int fd = urds_rec_dial(a, end, &who);
+
+	urds_addr_format(text, sizeof(text), a);
+	if (fd == -URDS_ENOTCONN)
+		return urds_fail(URDS_ENOTCONN, "no urds process owns %s: start one", text);
+	if (fd == -URDS_ETIMEDOUT)
+		return urds_fail(URDS_ETIMEDOUT, "the owner of %s is overrun or stopped: try later",
+				 text);
+	if (fd < 0)
+		return urds_fail(-fd, "cannot ask the owner of %s: %s", text,
+				 strerror(urds_err_to_errno(fd)));
+	if (!who.is_ours) {
+		close(fd);
+		return urds_fail(URDS_EACCES,
+				 "%s is owned by pid %d (%s) of user %s, which serves only that user "
+				 "and root: run this as %s",
+				 text, who.pid, who.program, who.user, who.user);
+	}
+	return fd;
+}
+
+static int lost(const struct urds_addr *a, int err)
+{
+	char text[URDS_ADDR_STRLEN];
+
+	urds_addr_format(text, sizeof(text), a);
+	if (err == -URDS_ENOTCONN)
+		return urds_fail(URDS_ENOTCONN,
+				 "the owner of %s closed the connection: it ended, or is overrun", text);
+	if (err == -URDS_ETIMEDOUT)
+		return urds_fail(URDS_ETIMEDOUT, "the owner of %s does not answer: is it stopped?",
+				 text);
+	if (err == -URDS_EPROTO || err == -URDS_ESHORT)
+		return urds_fail(URDS_EPROTO,
+				 "the owner of %s speaks another version: use the tools of its release",
+				 text);
+	return urds_fail(-err, "asking the owner of %s: %s", text, strerror(urds_err_to_errno(err)));
+}
+
+/* The next reply of @type. Return: its bytes, or -1 with the reason noted. */
+static int reply(int fd, const struct urds_addr *a, uint8_t type, uint8_t *msg, size_t cap,
+		 urds_ns end, struct urds_rec_hdr *h)
+{
+	char owner[URDS_ADDR_STRLEN], text[URDS_REC_TEXT_MAX + 1];
+	int n = urds_rec_recv(fd, msg, cap, end);
+
+	if (n < 0)
+		return lost(a, n);
+	if (urds_rec_hdr_get(h, msg, (size_t)n) < 0 || h->type != (type | URDS_REC_REPLY))
+		return lost(a, -URDS_EPROTO);
+	if (h->status == 0)
+		return n;
+	urds_rec_error_get(text, sizeof(text), msg, (size_t)n);
+	return urds_fail(-h->status, "the owner of %s says: %s",
+			 urds_addr_format(owner, sizeof(owner), a), text);
+}
+
+/* All chunks, in order. Return: size of an element, or -1. */
+static int collect(int fd, const struct urds_addr *a, uint8_t *msg, urds_ns end, uint8_t **buf,
+		   size_t *size)
+{
+	struct urds_rec_chunk c = {0};
+	struct urds_rec_hdr h;
+	uint32_t total = 0, got = 0;
+	uint8_t *all = NULL;
+	int n;
+
+	do {
+		n = reply(fd, a, URDS_REC_INFO, msg, URDS_REC_MSG_MAX, end, &h);
+		if (n < 0)
+			goto failed;
+		n = urds_rec_chunk_get(&c, msg, (size_t)n);
+		if (n == 0 && got == 0 && !all) {
+			total = c.total;
+			if (total > INFO_MAX)
+				n = -URDS_EPROTO;
+			else if (total && !(all = malloc(total)))
+				n = -URDS_ENOMEM;
+		}
+		if (n == 0 && (c.total != total || c.offset != got || (c.len == 0 && total)))
+			n = -URDS_EPROTO;
+		if (n < 0) {
+			lost(a, n);
+			goto failed;
+		}
+		if (c.len)
+			memcpy(all + got, c.bytes, c.len);
+		got += c.len;
+	} while (got < total);
+	*buf = all;
+	*size = total;
+	return (int)c.element;
+
+failed:
+	free(all);
+	return -1;
+}
+
+int urds_owner_info(const struct sockaddr *addr, socklen_t len, int id, void **buf, size_t *size)
+{
+	urds_ns end = urds_clock_ns() + INFO_LIMIT_NS;
+	struct urds_addr a;
+	uint8_t *msg, *all;
+	int fd, n;
+
+	if (urds_addr_from_sockaddr(&a, NULL, addr, len) < 0)
+		return bad_addr("information of an owner");
+	fd = dial(&a, end);
+	if (fd < 0)
+		return -1;
+	msg = malloc(URDS_REC_MSG_MAX);
+	if (!msg) {
+		n = urds_fail(URDS_ENOMEM, "no memory to ask an owner");
+		goto done;
+	}
+	n = urds_rec_info_put(msg, URDS_REC_MSG_MAX, 0, (uint32_t)id);
+	n = urds_rec_send(fd, msg, (size_t)n, end);
+	if (n < 0) {
+		n = lost(&a, n);
+		goto done;
+	}
+	n = collect(fd, &a, msg, end, &all, size);
+	if (n > 0)
+		*buf = all;
+done:
+	free(msg);
+	close(fd);
+	return n;
+}
+
+int urds_owner_reset(const struct sockaddr *local, socklen_t len, const struct sockaddr *peer,
+		     socklen_t peer_len)
+{
+	urds_ns end = urds_clock_ns() + ASK_LIMIT_NS;
+	uint8_t msg[URDS_REC_HDR_LEN + 512];
+	struct urds_addr a, b;
+	struct urds_rec_hdr h;
+	uint32_t count = 0;
+	int fd, n;
+
+	if (urds_addr_from_sockaddr(&a, NULL, local, len) < 0 ||
+	    urds_addr_from_sockaddr(&b, NULL, peer, peer_len) < 0)
+		return bad_addr("reset of a connection");
+	fd = dial(&a, end);
+	if (fd < 0)
+		return -1;
+	n = urds_rec_reset_put(msg, sizeof(msg), 0, &b);
+	n = urds_rec_send(fd, msg, (size_t)n, end);
+	if (n < 0) {
+		n = lost(&a, n);
+		goto done;
+	}
+	n = reply(fd, &a, URDS_REC_RESET, msg, sizeof(msg), end, &h);
+	if (n > 0 && urds_rec_count_get(&count, msg, (size_t)n) < 0)
+		n = lost(&a, -URDS_EPROTO);
+done:
+	close(fd);
+	return n < 0 ? -1 : (int)count;
+}
+
+struct urds_owner_ping {
+	int fd;
+	struct urds_addr addr;
+};
+
+int urds_owner_ping_open(const struct sockaddr *addr, socklen_t len, struct urds_owner_ping **out)
+{
+	struct urds_owner_ping *p = calloc(1, sizeof(*p));
+	struct urds_owner who;
+	urds_ns end = urds_clock_ns() + ASK_LIMIT_NS;
+	int rc;
+
+	if (!p)
+		return urds_fail(URDS_ENOMEM, "no memory to ping with");
+	if (urds_addr_from_sockaddr(&p->addr, NULL, addr, len) < 0) {
+		bad_addr("ping from an address");
+		goto undo;
+	}
+	p->fd = dial(&p->addr, end);
+	if (p->fd < 0)
+		goto undo;
+	rc = urds_rec_ident(p->fd, end, &who); /* that it answers at all */
+	if (rc < 0) {
+		lost(&p->addr, rc);
+		close(p->fd);
+		goto undo;
+	}
+	*out = p;
+	return 0;
+
+undo:
+	free(p);
+	return -1;
+}
+
+int urds_owner_ping_send(struct urds_owner_ping *p, unsigned slot, const struct sockaddr *dest,
+			 socklen_t len)
+{
+	uint8_t msg[URDS_REC_HDR_LEN + 64];
+	struct urds_addr to;
+	int n;
+
+	if (slot >= URDS_OWNER_PING_SLOTS || urds_addr_from_sockaddr(&to, NULL, dest, len) < 0)
+		return bad_addr("destination of a ping");
+	n = urds_rec_ping_put(msg, sizeof(msg), (uint16_t)slot, (uint8_t)slot, &to);
+	n = urds_rec_send(p->fd, msg, (size_t)n, urds_clock_ns() + ASK_LIMIT_NS);
+	return n < 0 ? lost(&p->addr, n) : 0;
+}
+
+int urds_owner_ping_recv(struct urds_owner_ping *p, struct urds_owner_pong *out, int timeout_ms)
+{
+	struct pollfd pfd = {.fd = p->fd, .events = POLLIN};
+	uint8_t msg[URDS_REC_HDR_LEN + 512];
+	struct urds_rec_pong pong;
+	struct urds_rec_hdr h;
+	int n = poll(&pfd, 1, timeout_ms);
+
+	if (n == 0)
+		return 0;
+	if (n < 0)
+		return urds_fail(urds_err_from_errno(errno), "waiting for a pong: %s",
+				 strerror(errno));
+	memset(out, 0, sizeof(*out));
+	n = urds_rec_recv(p->fd, msg, sizeof(msg), 0);
+	if (n < 0)
+		return lost(&p->addr, n);
+	if (urds_rec_hdr_get(&h, msg, (size_t)n) < 0 ||
+	    h.type != (URDS_REC_PING | URDS_REC_REPLY) || h.tag >= URDS_OWNER_PING_SLOTS)
+		return lost(&p->addr, -URDS_EPROTO);
+	if (h.status) {
+		out->slot = h.tag;
+		out->err = urds_err_to_errno(h.status);
+		return 1;
+	}
+	if (urds_rec_pong_get(&pong, msg, (size_t)n) < 0)
+		return lost(&p->addr, -URDS_EPROTO);
+	out->slot = pong.slot;
+	out->rtt_ns = pong.rtt_ns;
+	urds_addr_to_sockaddr(&pong.from, 0, &out->from);
+	return 1;
+}
+
+void urds_owner_ping_close(struct urds_owner_ping *p)
+{
+	if (!p)
+		return;
+	close(p->fd);
+	free(p);
+}

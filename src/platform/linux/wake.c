@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "platform/wake.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "platform/errno.h"
+
+static void ready(struct urds_poll_src *src, unsigned events)
+{
+	struct urds_wake *w = urds_container_of(src, struct urds_wake, src);
+
+	/* The counter is never read: edge-triggered, every write is an edge of its own, and 2^64 of them
+	 * do not happen. Clear first: a ring from here on must write again. */
+	(void)atomic_exchange_explicit(&w->is_rung, 0, memory_order_acq_rel);
+	if (w->rung)
+		w->rung(w);
+}
+
+int urds_wake_init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w))
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), rc;
+
+	if (fd < 0)
+		return -urds_err_from_errno(errno);
+	w->src.ready = ready;
+	w->poller = p;
+	w->rung = rung;
+	w->fd = fd;
+	atomic_init(&w->is_rung, 0);
+	rc = urds_poller_add(p, &w->src, fd, URDS_POLL_IN);
+	if (rc < 0)
+		goto undo_fd;
+	return 0;
+
+undo_fd:
+	(void)close(fd);
+	return rc;
+}
+
+void urds_wake_fini(struct urds_wake *w)
+{
+	urds_poller_del(w->poller, &w->src, w->fd);
+	urds_poller_retire(w->poller, &w->src, NULL);
+	(void)close((int)w->fd);
+}
+
+void urds_wake_ring(struct urds_wake *w)
+{
+	const uint64_t one = 1;
+	int saved;
+
+	if (atomic_exchange_explicit(&w->is_rung, 1, memory_order_acq_rel) != 0)
+		return;
+	saved = errno;
+	while (write((int)w->fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+	errno = saved;
+}

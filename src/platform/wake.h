@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Gets one thread out of urds_poller_wait(). Any number of rings before it has come out are one.
+ */
+#ifndef URDS_PLATFORM_WAKE_H
+#define URDS_PLATFORM_WAKE_H
+
+#include <stdatomic.h>
+
+#include "platform/poller.h"
+
+struct urds_wake {
+	struct urds_poll_src src;
+	struct urds_poller *poller;
+	void (*rung)(struct urds_wake *w); /* may be NULL */
+	intptr_t fd;
+	_Atomic uint32_t is_rung;
+};
+
+/* @rung runs in a thread of urds_poller_wait(): everything written before the ring is visible, and a
+ * ring from now on leads to another call. */
+int urds_wake_init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w));
+
+/* No thread is in urds_poller_wait() or about to ring. */
+void urds_wake_fini(struct urds_wake *w);
+
+/* Any thread, any signal handler. No system call while an earlier ring is pending. */
+void urds_wake_ring(struct urds_wake *w);
+
+static inline intptr_t urds_wake_fd(const struct urds_wake *w)
+{
+	return w->fd;
+}
+
+#endif

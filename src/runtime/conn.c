@@ -1,0 +1,682 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Connections: feeds what happens to links into core's connection policy and carries out its answers.
+ *
+ * A core event runs under the peer's lock. What its actions do to the peer is done there; what leaves the
+ * peer (dialling, closing, transmitting) is listed and done after the lock is released, because a
+ * transport may answer at once.
+ */
+#include "runtime/engine.h"
+
+#include <assert.h>
+
+#include "platform/clock.h"
+#include "platform/cpu.h"
+#include "platform/futex.h"
+#include "platform/random.h"
+
+enum todo_kind { TODO_DIAL, TODO_CLOSE, TODO_RESET, TODO_TRANSMIT, TODO_RECEIVE, TODO_CHECK, TODO_PARKED };
+
+struct todo {
+	size_t n;
+	struct {
+		enum todo_kind kind;
+		struct path *path;
+		struct urds_link *link;
+	} v[64];
+};
+
+static void add(struct todo *t, enum todo_kind kind, struct path *path, struct urds_link *link)
+{
+	assert(t->n < sizeof t->v / sizeof t->v[0]);
+	t->v[t->n].kind = kind;
+	t->v[t->n].path = path;
+	t->v[t->n++].link = link;
+}
+
+/* A link's user is its path, or its peer, marked, while it is parked. */
+static void *parked_tag(struct peer *p)
+{
+	return (char *)p + 1;
+}
+
+static struct peer *is_parked(void *user)
+{
+	return (uintptr_t)user & 1 ? (struct peer *)(void *)((char *)user - 1) : NULL;
+}
+
+static void our_probe(struct peer *p, struct urds_probe *out)
+{
+	urds_peer_probe(&p->core, p->e->incarnation, out);
+}
+
+void path_role_take(struct path *h)
+{
+	for (unsigned spins = 0; !urds_tx_role_enter(&h->role); spins++) {
+		if (spins < 100) {
+			urds_cpu_pause();
+			continue;
+		}
+		/* The holder lost its CPU: let it run. */
+		urds_futex_wait(&h->role.word, atomic_load_explicit(&h->role.word, memory_order_relaxed),
+				urds_clock_ns() + URDS_US(50));
+	}
+}
+
+void path_role_leave(struct path *h)
+{
+	if (urds_tx_role_pass(&h->role))
+		path_transmit(h);
+}
+
+/* Peer lock held; the slot has no link. */
+static void attach(struct peer *p, struct path *h, struct urds_link *l, bool dialled, struct todo *t)
+{
+	struct urds_probe us;
+
+	our_probe(p, &us);
+	path_role_take(h);
+	urds_lock_acquire(&h->append);
+	if (!l->user)
+		peer_hold(p); /* until on_closed() */
+	l->user = h;
+	atomic_store(&h->kind, URDS_KIND_UNKNOWN);
+	atomic_store(&h->must_drop, false);
+	atomic_store(&h->is_ending, false);
+	atomic_store(&h->ack_seen, 0);
+	atomic_store(&h->rx_ended, false);
+	h->is_heard = false;
+	h->end_by = URDS_NEVER;
+	urds_path_tx_up(&h->tx, dialled, &us);
+	atomic_store(&h->link, l);
+	urds_lock_release(&h->append);
+	/* Whoever left a note finds its messages sent by the TRANSMIT below. */
+	urds_tx_role_pass(&h->role);
+	add(t, TODO_TRANSMIT, h, NULL);
+	add(t, TODO_RECEIVE, h, NULL);
+}
+
+static void park(struct peer *p, unsigned k, struct urds_link *l, struct todo *t)
+{
+	if (!p->parked)
+		p->parked = urds_alloc(&p->e->pool.mem, URDS_PARKED_MAX * sizeof *p->parked);
+	if (!p->parked) {
+		urds_peer_unparked(&p->core, k);
+		add(t, TODO_RESET, NULL, l);
+		return;
+	}
+	urds_count(p->e, URDS_C_conn_parked, 1);
+	p->parked[k] = (struct parked_link){.link = l};
+	peer_hold(p);
+	l->user = parked_tag(p);
+	add(t, TODO_PARKED, NULL, l);
+}
+
+static void unpark(struct peer *p, unsigned k)
+{
+	p->parked[k] = (struct parked_link){0};
+	for (unsigned i = 0; i < URDS_PARKED_MAX; i++)
+		if (p->parked[i].link)
+			return;
+	urds_free(&p->e->pool.mem, p->parked, URDS_PARKED_MAX * sizeof *p->parked);
+	p->parked = NULL;
+}
+
+/* Called from path_end() of the same slot only: its rx role is held, its receive half is reset. */
+static void promote(struct peer *p, struct path *h, unsigned k, struct todo *t)
+{
+	struct parked_link q = p->parked[k];
+
+	unpark(p, k);
+	urds_count(p->e, URDS_C_conn_promoted, 1);
+	h->rx.chunk = q.buf;
+	h->rx.parsed = 0;
+	attach(p, h, q.link, false, t);
+	ready_push(h); /* its bytes, or its end, were reported already */
+}
+
+static void post(struct peer *p, struct path *h, bool answer, struct todo *t)
+{
+	struct urds_probe us;
+	int rc;
+
+	our_probe(p, &us);
+	urds_lock_acquire(&h->append);
+	rc = answer ? urds_path_tx_post(&h->tx, 0, URDS_PROBE_PORT, &us)
+		    : urds_path_tx_post(&h->tx, URDS_PROBE_PORT, 0, &us);
+	urds_lock_release(&h->append);
+	if (rc < 0)
+		urds_count(p->e, URDS_C_pong_dropped, 1);
+	else
+		urds_count(p->e, URDS_C_send_pong, 1);
+	add(t, TODO_TRANSMIT, h, NULL);
+}
+
+static void restarted(struct peer *p, struct path *h)
+{
+	urds_count(p->e, URDS_C_peer_restarted, 1);
+	h->rx.next_rx = 0; /* rx role of h is held by the reader of the probe */
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *other = peer_path_if(p, i);
+
+		if (other && other != h && !atomic_load(&other->link))
+			other->rx.next_rx = 0;
+	}
+}
+
+/* Peer lock held. @l: the link the event was about, or NULL. */
+static void carry_out(struct peer *p, const struct urds_peer_out *out, struct urds_link *l, struct todo *t)
+{
+	for (size_t i = 0; i < out->n; i++) {
+		unsigned slot = out->v[i].slot, k = out->v[i].k;
+		struct path *h = peer_path(p, slot);
+
+		if (!h) { /* no memory: as if the network had failed */
+			if (l)
+				add(t, TODO_RESET, NULL, l);
+			continue;
+		}
+		switch ((enum urds_peer_act)out->v[i].act) {
+		case URDS_ACT_DIAL:
+		case URDS_ACT_KNOCK:
+			add(t, TODO_DIAL, h, NULL);
+			break;
+		case URDS_ACT_HANG_UP:
+			if (h->dialling)
+				add(t, TODO_CLOSE, NULL, h->dialling);
+			h->dialling = NULL;
+			break;
+		case URDS_ACT_ATTACH:
+			attach(p, h, l, urds_peer_slot(&p->core, slot)->state == URDS_SLOT_HELD, t);
+			break;
+		case URDS_ACT_CLOSE:
+			add(t, TODO_CLOSE, NULL, l);
+			break;
+		case URDS_ACT_PARK:
+			park(p, k, l, t);
+			break;
+		case URDS_ACT_PROMOTE:
+			promote(p, h, k, t);
+			break;
+		case URDS_ACT_EVICT:
+			urds_count(p->e, URDS_C_conn_evicted, 1);
+			add(t, TODO_CLOSE, NULL, p->parked[k].link);
+			urds_buf_drop(p->parked[k].buf);
+			unpark(p, k);
+			break;
+		case URDS_ACT_DROP:
+			urds_count(p->e, URDS_C_peer_dead, 1);
+			atomic_store(&h->must_drop, true);
+			add(t, TODO_RECEIVE, h, NULL);
+			break;
+		case URDS_ACT_PROVEN:
+			path_role_take(h);
+			urds_lock_acquire(&h->append);
+			urds_path_tx_proven(&h->tx);
+			urds_lock_release(&h->append);
+			urds_tx_role_pass(&h->role);
+			add(t, TODO_TRANSMIT, h, NULL);
+			break;
+		case URDS_ACT_PROBE:
+			post(p, h, false, t);
+			break;
+		case URDS_ACT_ANSWER:
+			post(p, h, true, t);
+			break;
+		case URDS_ACT_KIND:
+			atomic_store(&h->kind, urds_peer_slot(&p->core, slot)->kind);
+			if (atomic_load(&h->kind) == URDS_KIND_URDS)
+				h->rx.urds = true; /* only its own probes bring this: rx role held */
+			atomic_store(&h->wants_sample, true);
+			add(t, TODO_TRANSMIT, h, NULL);
+			break;
+		case URDS_ACT_RESTARTED:
+			restarted(p, h);
+			break;
+		case URDS_ACT_CHECK:
+			add(t, TODO_CHECK, h, NULL);
+			break;
+		}
+	}
+}
+
+static void do_todo(struct peer *p, struct todo *t);
+
+#define PEER_EVENT(p, link, call)                                     \
+	do {                                                          \
+		struct urds_peer_out out = {0};                       \
+		struct todo todo = {0};                               \
+		urds_lock_acquire(&(p)->lock);                        \
+		call;                                                 \
+		carry_out((p), &out, (link), &todo);                  \
+		urds_lock_release(&(p)->lock);                        \
+		do_todo((p), &todo);                                  \
+		peer_rearm((p), urds_clock_ns());                     \
+	} while (0)
+
+static struct urds_transport *transport_of(const struct peer *p)
+{
+	return p->is_loop ? p->e->loop : p->e->tcp;
+}
+
+static void dial(struct peer *p, struct path *h)
+{
+	struct urds_transport *t = transport_of(p);
+	struct urds_link *l = NULL, *close = NULL;
+	bool off = atomic_load(&p->e->is_closing);
+	int lane = urds_peer_dials(&p->core) ? h->slot : -1;
+	int rc;
+
+	peer_hold(p); /* until on_closed() */
+	rc = off ? -URDS_ECANCELED
+		 : t->connect->dial(t, &p->core.local, &p->core.remote, lane, h, &l);
+	if (rc < 0) {
+		peer_drop(p);
+		PEER_EVENT(p, NULL,
+			   urds_peer_dialled(&p->core, h->slot, false, urds_clock_ns(), urds_random64(), &out));
+		return;
+	}
+	urds_lock_acquire(&p->lock);
+	if (h->answered == l) {
+		h->answered = NULL;
+	} else {
+		unsigned state = urds_peer_slot(&p->core, h->slot)->state;
+
+		if (!h->dialling && (state == URDS_SLOT_DIALLING || state == URDS_SLOT_KNOCKING))
+			h->dialling = l;
+		else
+			close = l;
+	}
+	urds_lock_release(&p->lock);
+	if (close)
+		t->connect->close(close, URDS_CLOSE_NOW);
+}
+
+static void check(struct peer *p, struct path *h)
+{
+	struct urds_link *l;
+	uint64_t silence = 0;
+
+	path_role_take(h);
+	l = atomic_load(&h->link);
+	if (l)
+		silence = l->t->data->silence(l);
+	path_role_leave(h);
+	if (l && silence != URDS_UNKNOWN)
+		PEER_EVENT(p, NULL, urds_peer_silence(&p->core, h->slot, silence, urds_clock_ns(), &out));
+}
+
+static void do_todo(struct peer *p, struct todo *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		struct urds_link *l = t->v[i].link;
+		struct path *h = t->v[i].path;
+
+		switch (t->v[i].kind) {
+		case TODO_DIAL:
+			dial(p, h);
+			break;
+		case TODO_CLOSE:
+			l->t->connect->close(l, URDS_CLOSE_NOW);
+			break;
+		case TODO_RESET:
+			l->t->connect->close(l, URDS_CLOSE_RESET);
+			break;
+		case TODO_TRANSMIT:
+			path_transmit(h);
+			break;
+		case TODO_RECEIVE:
+			path_receive(h);
+			break;
+		case TODO_CHECK:
+			check(p, h);
+			break;
+		case TODO_PARKED:
+			parked_readable(p, l);
+			break;
+		}
+	}
+}
+
+void path_want(struct path *h)
+{
+	PEER_EVENT(h->peer, NULL, urds_peer_want(&h->peer->core, h->slot, urds_clock_ns(), &out));
+}
+
+void path_heard(struct path *h)
+{
+	PEER_EVENT(h->peer, NULL, urds_peer_heard(&h->peer->core, h->slot, urds_clock_ns(), &out));
+}
+
+void path_probed(struct path *h, bool is_answer, const struct urds_probe *probe)
+{
+	PEER_EVENT(h->peer, NULL,
+		   urds_peer_probed(&h->peer->core, h->slot, is_answer, probe, urds_clock_ns(), &out));
+}
+
+void path_end(struct path *h)
+{
+	struct peer *p = h->peer;
+	struct urds_link *l;
+	enum urds_close_how how = atomic_load(&h->must_drop) ? URDS_CLOSE_RESET : URDS_CLOSE_NOW;
+
+	path_role_take(h);
+	l = atomic_load(&h->link);
+	atomic_store(&h->wants_sample, true); /* what TCP proves acknowledged is not sent again (W10) */
+	path_release_acked(h, l);
+	urds_lock_acquire(&h->append);
+	urds_path_tx_down(&h->tx);
+	atomic_store(&h->link, NULL);
+	urds_lock_release(&h->append);
+	urds_tx_role_pass(&h->role);
+	urds_path_rx_reset(&h->rx);
+	h->rx_posted = false;
+	h->rx_link = NULL;
+	atomic_store(&h->must_drop, false);
+	l->t->connect->close(l, how);
+	urds_count(p->e, URDS_C_conn_reset, 1);
+	PEER_EVENT(p, NULL, urds_peer_down(&p->core, h->slot, urds_clock_ns(), urds_random64(), &out));
+}
+
+/* ---------------------------------------------------------------- parked connections */
+
+void parked_readable(struct peer *p, struct urds_link *l)
+{
+	struct urds_link *close = NULL;
+	unsigned k;
+
+	urds_lock_acquire(&p->lock);
+	for (k = 0; p->parked && k < URDS_PARKED_MAX && p->parked[k].link != l; k++)
+		;
+	if (p->parked && k < URDS_PARKED_MAX) {
+		struct parked_link *q = &p->parked[k];
+		enum urds_rx_how how = URDS_RX_WAIT;
+		size_t got = 0;
+
+		if (!q->buf)
+			q->buf = urds_buf_new(&p->e->pool.mem, 1);
+		while (q->buf && q->buf->used < urds_buf_cap(q->buf)) {
+			struct urds_iov v = {urds_buf_data(q->buf) + q->buf->used,
+					     urds_buf_cap(q->buf) - q->buf->used};
+
+			how = l->t->data->rx(l, &v, 1, &got);
+			if (how != URDS_RX_NOW)
+				break;
+			q->buf->used += (uint32_t)got;
+		}
+		if (q->buf && q->buf->used == 0) {
+			urds_buf_drop(q->buf);
+			q->buf = NULL;
+		}
+		if (how == URDS_RX_ENDED && !q->buf) {
+			/* It brought nothing: nobody misses it. One that brought bytes keeps its place in
+			 * the queue: they may be messages its sender counts as delivered (A2). */
+			close = l;
+			unpark(p, k);
+			urds_peer_unparked(&p->core, k);
+		}
+	}
+	urds_lock_release(&p->lock);
+	if (close)
+		l->t->connect->close(l, URDS_CLOSE_NOW);
+}
+
+/* ---------------------------------------------------------------- the sink */
+
+static void on_readable(struct urds_link *l, bool ended)
+{
+	void *user = l->user;
+
+	if (!user)
+		return; /* not placed yet: whoever places it reads */
+	if (is_parked(user)) {
+		parked_readable(is_parked(user), l);
+		return;
+	}
+	if (ended)
+		atomic_store_explicit(&((struct path *)user)->rx_ended, true, memory_order_release);
+	path_receive(user);
+}
+
+static void on_writable(struct urds_link *l)
+{
+	if (l->user && !is_parked(l->user))
+		path_transmit(l->user);
+}
+
+static void on_rx(struct urds_link *l, size_t got)
+{
+	struct path *h = l->user;
+
+	atomic_store(&h->rx_completed, got + 1);
+	path_receive(h);
+}
+
+static void on_tx_released(struct urds_link *l, size_t bytes)
+{
+	/* Every transport here copies what it takes; one that does not will keep the log's mark. */
+}
+
+static void on_connected(struct urds_link *l, int err)
+{
+	struct path *h = l->user;
+	struct peer *p = h->peer;
+	bool stale = false;
+
+	PEER_EVENT(p, l, {
+		stale = h->dialling && h->dialling != l;
+		if (!stale) {
+			if (!h->dialling)
+				h->answered = l;
+			h->dialling = NULL;
+			if (err < 0)
+				add(&todo, TODO_CLOSE, NULL, l);
+			urds_peer_dialled(&p->core, h->slot, err == 0, urds_clock_ns(), urds_random64(), &out);
+		} else {
+			add(&todo, TODO_CLOSE, NULL, l);
+		}
+	});
+}
+
+static void on_accept(struct urds_listener *ls, struct urds_link *l, const struct urds_addr *from,
+		      uint16_t from_port)
+{
+	struct node *n = ls->user;
+	struct urds_ctx *e = n->e;
+	struct peer *p = NULL;
+	bool ours;
+
+	urds_rwlock_read_acquire(&e->table);
+	/* Our own addresses talk in memory; a TCP connection between two of them is a stranger's. */
+	ours = ls == n->tcp && node_find(e, from) != NULL;
+	urds_rwlock_read_release(&e->table);
+	if (!ours && !atomic_load(&e->is_closing))
+		p = peer_get(n, from);
+	if (!p) {
+		urds_count(e, URDS_C_conn_refused, 1);
+		l->t->connect->close(l, URDS_CLOSE_RESET);
+		return;
+	}
+	PEER_EVENT(p, l, urds_peer_accepted(&p->core, from_port, urds_clock_ns(), &out));
+	peer_collect(p);
+	peer_drop(p);
+}
+
+static void on_closed(struct urds_link *l)
+{
+	void *user = l->user;
+	struct peer *p;
+
+	if (!user)
+		return;
+	p = is_parked(user) ? is_parked(user) : ((struct path *)user)->peer;
+	peer_collect(p);
+	peer_drop(p);
+}
+
+const struct urds_link_sink engine_sink = {.on_readable = on_readable,
+					   .on_writable = on_writable,
+					   .on_rx = on_rx,
+					   .on_tx_released = on_tx_released,
+					   .on_connected = on_connected,
+					   .on_accept = on_accept,
+					   .on_closed = on_closed};
+
+/* ---------------------------------------------------------------- time */
+
+static unsigned pending_slots(struct peer *p)
+{
+	unsigned pending = 0;
+
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h = peer_path_if(p, i);
+
+		if (h && atomic_load_explicit(&h->tx.log.claimed, memory_order_relaxed) !=
+				 (uint32_t)h->tx.log.tail_seq)
+			pending |= 1u << i;
+	}
+	return pending;
+}
+
+/* Peer lock held. The flags are set by whoever transmits or receives; the instants are kept here. */
+static void arm_path(struct path *h, urds_ns now)
+{
+	if (h->poll_at == URDS_NEVER && atomic_load(&h->poll_armed))
+		h->poll_at = now + URDS_ACK_POLL_MIN_NS;
+	if (h->ack_at == URDS_NEVER && atomic_load(&h->ack_timer))
+		h->ack_at = now + URDS_ACK_DELAY_NS;
+}
+
+void peer_rearm(struct peer *p, urds_ns now)
+{
+	urds_ns at;
+
+	urds_lock_acquire(&p->lock);
+	at = urds_peer_deadline(&p->core, pending_slots(p));
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h = peer_path_if(p, i);
+
+		if (!h)
+			continue;
+		arm_path(h, now);
+		at = h->poll_at < at ? h->poll_at : at;
+		at = h->ack_at < at ? h->ack_at : at;
+		at = h->end_by < at ? h->end_by : at;
+	}
+	urds_lock_release(&p->lock);
+	/* Never later than what is set: others arm it without this lock. A timer that comes too early
+	 * finds nothing to do and comes here again. */
+	if (at != URDS_NEVER)
+		timer_earlier(p, at);
+}
+
+/* Something is unacknowledged: look from time to time. */
+static void poll_path(struct peer *p, struct path *h, urds_ns now)
+{
+	urds_ns step = URDS_ACK_POLL_MIN_NS << h->poll_shift;
+
+	if (h->poll_at > now)
+		return;
+	h->poll_at = URDS_NEVER;
+	if (!atomic_load(&h->link) || !(pending_slots(p) & (1u << h->slot))) {
+		h->poll_shift = 0;
+		atomic_store(&h->poll_armed, false);
+		return;
+	}
+	if (step < URDS_ACK_POLL_MAX_NS)
+		h->poll_shift++;
+	else
+		step = URDS_ACK_POLL_MAX_NS;
+	h->poll_at = now + step;
+}
+
+void peer_timer(struct peer *p, urds_ns now)
+{
+	struct path *poll[URDS_PATHS_MAX], *ack[URDS_PATHS_MAX], *end[URDS_PATHS_MAX];
+	unsigned npoll = 0, nack = 0, nend = 0;
+
+	urds_lock_acquire(&p->lock);
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h = peer_path_if(p, i);
+
+		if (!h)
+			continue;
+		arm_path(h, now);
+		if (h->poll_at <= now) {
+			poll_path(p, h, now);
+			if (h->poll_at != URDS_NEVER)
+				poll[npoll++] = h;
+		}
+		if (h->ack_at <= now) {
+			h->ack_at = URDS_NEVER;
+			ack[nack++] = h;
+		}
+		if (h->end_by <= now) {
+			h->end_by = URDS_NEVER;
+			end[nend++] = h;
+		}
+	}
+	urds_lock_release(&p->lock);
+	for (unsigned i = 0; i < nend; i++) {
+		atomic_store(&end[i]->must_drop, true);
+		path_receive(end[i]);
+	}
+	for (unsigned i = 0; i < nack; i++) {
+		atomic_store(&ack[i]->ack_timer, false);
+		if (atomic_load(&ack[i]->rx_unacked) == 0)
+			continue;
+		urds_path_tx_want_ack(&ack[i]->tx);
+		path_transmit(ack[i]);
+	}
+	for (unsigned i = 0; i < npoll; i++) {
+		atomic_store(&poll[i]->wants_sample, true);
+		path_transmit(poll[i]);
+		check(p, poll[i]);
+	}
+	PEER_EVENT(p, NULL, urds_peer_tick(&p->core, pending_slots(p), now, urds_random64(), &out));
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h = peer_path_if(p, i);
+
+		if (h && atomic_load(&h->is_ready))
+			path_receive(h); /* was put off for want of memory */
+	}
+}
+
+unsigned peer_reset(struct peer *p)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h;
+		struct urds_link *l;
+
+		urds_lock_acquire(&p->lock);
+		h = peer_path_if(p, i);
+		urds_lock_release(&p->lock);
+		if (!h)
+			continue;
+		path_role_take(h);
+		l = atomic_load(&h->link);
+		if (l && atomic_load(&h->kind) == URDS_KIND_URDS) {
+			/* End-to-end acks: whatever is lost on the way is sent again. */
+			atomic_store(&h->must_drop, true);
+		} else if (l) {
+			/* A kernel counts what our TCP acknowledged as delivered: end our direction and read
+			 * to its end (A1). */
+			atomic_store(&h->is_ending, true);
+			l->t->connect->shutdown(l);
+		}
+		path_role_leave(h);
+		if (!l)
+			continue;
+		n++;
+		if (atomic_load(&h->is_ending)) {
+			urds_lock_acquire(&p->lock);
+			h->end_by = urds_clock_ns() + URDS_SEC(5);
+			urds_lock_release(&p->lock);
+			peer_rearm(p, urds_clock_ns());
+		}
+		path_receive(h);
+	}
+	return n;
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A context's life: start, nodes, fork, end.
+ */
+#include "runtime/engine.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "platform/clock.h"
+#include "platform/futex.h"
+#include "platform/random.h"
+#include "transport/loop/loop.h"
+#include "transport/tcp/tcp.h"
+
+static struct urds_lock all_lock;
+static struct urds_ctx *all; /* contexts of this process, for fork and exit */
+
+const char *const urds_counter_names[URDS_C_MAX] = {
+#define X(name) #name,
+	URDS_COUNTERS(X)
+#undef X
+};
+
+/* ---------------------------------------------------------------- fork and exit */
+
+/* A prepare that waits for every lock of every context would deadlock with a signal handler; the child uses
+ * nothing but descriptors, so only the list is held. */
+static void fork_prepare(void)
+{
+	urds_lock_acquire(&all_lock);
+	for (struct urds_ctx *e = all; e; e = e->next)
+		if (!atomic_load(&e->is_dead))
+			urds_tcp_fork(e->tcp, URDS_TCP_FORK_PREPARE);
+}
+
+static void fork_parent(void)
+{
+	for (struct urds_ctx *e = all; e; e = e->next)
+		if (!atomic_load(&e->is_dead))
+			urds_tcp_fork(e->tcp, URDS_TCP_FORK_PARENT);
+	urds_lock_release(&all_lock);
+}
+
+/* The parent's connections and listeners must not live on here: an inherited listener would swallow connections. */
+static void fork_child(void)
+{
+
+	for (struct urds_ctx *e = all; e; e = e->next) {
+		intptr_t fds[8];
+		size_t n;
+
+		if (atomic_exchange(&e->is_dead, true))
+			continue;
+		urds_tcp_fork(e->tcp, URDS_TCP_FORK_CHILD);
+		n = urds_poller_fds(e->poller, fds, 8);
+		for (size_t i = 0; i < n; i++)
+			close((int)fds[i]);
+		close((int)urds_wake_fd(&e->wake));
+		for (struct urds_sock *s = e->socks; s; s = s->next)
+			if (s->fds[0] >= 0) {
+				close(s->fds[0]);
+				close(s->fds[1]);
+			}
+	}
+	urds_lock_init(&all_lock);
+}
+
+static void at_exit(void)
+{
+	struct urds_ctx *e;
+
+	while ((e = all) != NULL) {
+		if (atomic_load(&e->is_dead)) {
+			urds_lock_acquire(&all_lock);
+			all = e->next;
+			urds_lock_release(&all_lock);
+			continue;
+		}
+		engine_free(e, URDS_SEC(2));
+	}
+}
+
+static void process_setup(void)
+{
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+	atexit(at_exit);
+}
+
+/* ---------------------------------------------------------------- contexts */
+
+static void *loop_block_get(void *u, unsigned n64k)
+{
+	struct urds_ctx *e = u;
+
+	return e->pool.mem.ops->block_get(&e->pool.mem, n64k);
+}
+
+static void loop_block_put(void *u, void *block, unsigned n64k)
+{
+	struct urds_ctx *e = u;
+
+	e->pool.mem.ops->block_put(&e->pool.mem, block, n64k);
+}
+
+static bool loop_is_local(void *u, const struct urds_addr *a)
+{
+	struct urds_ctx *e = u;
+
+	return e->tcp->resolve->is_local(e->tcp, a);
+}
+
+int engine_new(const struct engine_config *cfg, struct urds_ctx **out)
+{
+	static struct urds_once once;
+	struct urds_ctx *e = calloc(1, sizeof *e);
+	struct urds_tcp_config tcp = {.port = cfg->tcp_port};
+	struct urds_loop_config loop = {.block_get = loop_block_get,
+					.block_put = loop_block_put,
+					.is_local = loop_is_local,
+					.u = e};
+	int rc;
+
+	urds_once(&once, process_setup);
+	if (!e)
+		return -URDS_ENOMEM;
+	e->cfg = *cfg;
+	urds_pool_init(&e->pool, cfg->memory_max);
+	e->bound.mem = &e->pool.mem;
+	do
+		e->incarnation = (uint32_t)urds_random64();
+	while (e->incarnation == 0);
+	atomic_init(&e->next_deadline, URDS_NEVER);
+	rc = urds_poller_new(&e->poller);
+	if (rc < 0)
+		goto undo_ctx;
+	rc = urds_wake_init(&e->wake, e->poller, NULL);
+	if (rc < 0)
+		goto undo_poller;
+	rc = urds_tcp_new(&tcp, e->poller, &engine_sink, e, &e->tcp);
+	if (rc < 0)
+		goto undo_wake;
+	rc = urds_loop_new(&loop, &engine_sink, e, &e->loop);
+	if (rc < 0)
+		goto undo_tcp;
+	urds_lock_acquire(&all_lock);
+	e->next = all;
+	all = e;
+	urds_lock_release(&all_lock);
+	*out = e;
+	return 0;
+
+undo_tcp:
+	urds_tcp_free(e->tcp);
+undo_wake:
+	urds_wake_fini(&e->wake);
+undo_poller:
+	urds_poller_free(e->poller);
+undo_ctx:
+	urds_pool_fini(&e->pool);
+	free(e);
+	return rc;
+}
+
+int engine_start(struct urds_ctx *e)
+{
+	int rc = 0;
+
+	urds_lock_acquire(&e->start_lock);
+	if (!e->loop_thread.is_running)
+		rc = urds_thread_start(&e->loop_thread, "urds-loop", loop_main, e);
+	if (rc == 0 && !e->flush_thread.is_running)
+		rc = urds_thread_start(&e->flush_thread, "urds-flush", flusher_main, e);
+	urds_lock_release(&e->start_lock);
+	return rc;
+}
+
+/* ---------------------------------------------------------------- nodes */
+
+struct node *node_find(struct urds_ctx *e, const struct urds_addr *a)
+{
+	struct node *n = e->nodes;
+
+	while (n && !urds_addr_eq(&n->addr, a))
+		n = n->next;
+	return n;
+}
+
+/* *record: what is to be dropped, without a lock held, after a failure. */
+static int node_new(struct urds_ctx *e, const struct urds_addr *a, struct node **out, void **record)
+{
+	struct node *n = urds_alloc(&e->pool.mem, sizeof *n);
+	int rc;
+
+	if (!n)
+		return -URDS_ENOMEM;
+	n->e = e;
+	n->addr = *a;
+	if (e->take_record && e->cfg.record) {
+		rc = e->take_record(n);
+		if (rc < 0)
+			goto undo_node;
+	}
+	rc = e->tcp->connect->listen(e->tcp, a, n, &n->tcp);
+	if (rc < 0)
+		goto undo_record;
+	rc = e->loop->connect->listen(e->loop, a, n, &n->loop);
+	if (rc < 0)
+		goto undo_tcp;
+	*out = n;
+	return 0;
+
+undo_tcp:
+	e->tcp->connect->unlisten(n->tcp);
+undo_record:
+	*record = n->record;
+undo_node:
+	urds_free(&e->pool.mem, n, sizeof *n);
+	return rc;
+}
+
+int node_get(struct urds_ctx *e, const struct urds_addr *a, struct node **out)
+{
+	void *record = NULL;
+	struct node *n;
+	int rc = engine_start(e);
+
+	if (rc < 0)
+		return rc;
+	urds_lock_acquire(&e->node_lock);
+	urds_rwlock_read_acquire(&e->table);
+	n = node_find(e, a);
+	urds_rwlock_read_release(&e->table);
+	if (!n) {
+		rc = e->tcp->resolve->is_local(e->tcp, a) ? node_new(e, a, &n, &record) : -URDS_EADDRNOTAVAIL;
+		if (rc == 0) {
+			urds_rwlock_write_acquire(&e->table);
+			n->next = e->nodes;
+			e->nodes = n;
+			urds_rwlock_write_release(&e->table);
+		}
+	}
+	urds_lock_release(&e->node_lock);
+	if (record)
+		e->drop_record(record);
+	*out = n;
+	return rc;
+}
+
+/* ---------------------------------------------------------------- the end */
+
+struct flush_arg {
+	unsigned unsent, links;
+};
+
+static void count_unsent(struct peer *p, void *arg)
+{
+	struct flush_arg *a = arg;
+
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h;
+
+		urds_lock_acquire(&p->lock);
+		h = peer_path_if(p, i);
+		urds_lock_release(&p->lock);
+		if (!h || !atomic_load(&h->link))
+			continue;
+		a->links++;
+		if (!urds_log_is_empty(&h->tx.log)) {
+			a->unsent++;
+			atomic_store(&h->wants_sample, true);
+			atomic_store(&h->wants_ack, true);
+			path_transmit(h);
+		}
+	}
+}
+
+static void end_links(struct peer *p, void *arg)
+{
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h;
+		struct urds_link *l;
+
+		urds_lock_acquire(&p->lock);
+		h = peer_path_if(p, i);
+		urds_lock_release(&p->lock);
+		if (!h)
+			continue;
+		path_role_take(h);
+		l = atomic_load(&h->link);
+		if (l && !atomic_exchange(&h->is_ending, true))
+			l->t->connect->shutdown(l);
+		path_role_leave(h);
+	}
+}
+
+static void drop_links(struct peer *p, void *arg)
+{
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h = peer_path_if(p, i);
+
+		if (!h)
+			continue;
+		if (atomic_load(&h->link)) {
+			atomic_store(&h->must_drop, true);
+			path_receive(h);
+		}
+		if (h->dialling)
+			h->dialling->t->connect->close(h->dialling, URDS_CLOSE_NOW);
+		h->dialling = NULL;
+	}
+	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
+		if (!p->parked[k].link)
+			continue;
+		urds_buf_drop(p->parked[k].buf);
+		p->parked[k].link->t->connect->close(p->parked[k].link, URDS_CLOSE_NOW);
+	}
+}
+
+/* Drives until there is nothing left to send, or no connection, or @until. */
+static void settle(struct urds_ctx *e, bool links, urds_ns until)
+{
+	for (;;) {
+		struct flush_arg a = {0};
+		urds_ns now = urds_clock_ns();
+
+		engine_drive(e);
+		peer_each(e, count_unsent, &a);
+		if ((links ? a.links : a.unsent) == 0 || now >= until)
+			return;
+		urds_poller_wait(e->poller, URDS_MS(5));
+	}
+}
+
+static void destroy(struct urds_ctx *e)
+{
+	struct node *n;
+
+	peers_free(e);
+	while ((n = e->nodes) != NULL) {
+		e->nodes = n->next;
+		urds_localmap_fini(&n->map, &e->pool.mem);
+		urds_free(&e->pool.mem, n, sizeof *n);
+	}
+	urds_bindtab_fini(&e->bound);
+	urds_tcp_free(e->tcp);
+	urds_loop_free(e->loop);
+	urds_wake_fini(&e->wake);
+	urds_poller_free(e->poller);
+	urds_pool_fini(&e->pool);
+	free(e->heads);
+	free(e->heap);
+	free(e);
+}
+
+void engine_free(struct urds_ctx *e, urds_ns flush_ns)
+{
+	struct urds_ctx **at;
+	urds_ns end = urds_clock_ns() + flush_ns;
+
+	urds_lock_acquire(&all_lock);
+	for (at = &all; *at && *at != e; at = &(*at)->next)
+		;
+	if (*at)
+		*at = e->next;
+	urds_lock_release(&all_lock);
+
+	if (e->stop_records)
+		e->stop_records(e);
+	atomic_store(&e->stop, true);
+	atomic_store(&e->lease, 0);
+	urds_wake_ring(&e->wake);
+	atomic_store(&e->loop_bell.word, URDS_DOORBELL_AWAKE);
+	urds_futex_wake(&e->loop_bell.word, 1);
+	atomic_store(&e->flush_bell.word, URDS_DOORBELL_AWAKE);
+	urds_futex_wake(&e->flush_bell.word, 1);
+	urds_thread_join(&e->loop_thread);
+	urds_thread_join(&e->flush_thread);
+
+	settle(e, false, end);
+	atomic_store(&e->is_closing, true);
+	peer_each(e, end_links, NULL);
+	settle(e, true, end);
+	while (e->socks) {
+		struct urds_sock *s = e->socks;
+
+		sock_close(s);
+	}
+	for (struct node *n = e->nodes; n; n = n->next) {
+		e->tcp->connect->unlisten(n->tcp);
+		e->loop->connect->unlisten(n->loop);
+		if (n->record)
+			e->drop_record(n->record);
+	}
+	peer_each(e, drop_links, NULL);
+	engine_drive(e);
+	atomic_store(&e->is_dead, true);
+	/* Calls of other threads were woken by the closes above; the last to leave frees its socket. */
+	while (atomic_load(&e->nsocks) > 0 && urds_clock_ns() < end + URDS_SEC(1))
+		urds_poller_wait(e->poller, URDS_MS(1));
+	if (atomic_load(&e->nsocks) > 0)
+		return; /* a call that does not return: its context stays */
+	destroy(e);
+}

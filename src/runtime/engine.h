@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * runtime/ joins the protocol (core/) to transports: it owns threads, locks, timers and descriptors, feeds events
+ * to core and carries out what core answers. It decides nothing about the protocol.
+ *
+ * This header: the objects it wraps core's in. Locks and their order: runtime/locks.h.
+ */
+#ifndef URDS_RUNTIME_ENGINE_H
+#define URDS_RUNTIME_ENGINE_H
+
+#include "core/node.h"
+#include "core/path.h"
+#include "core/peer.h"
+#include "core/sock.h"
+#include "platform/lock.h"
+#include "platform/thread.h"
+#include "platform/wake.h"
+#include "runtime/doorbell.h"
+#include "runtime/mem.h"
+#include "runtime/ready_token.h"
+#include "runtime/request.h"
+#include "runtime/tx_role.h"
+#include "transport/transport.h"
+
+struct urds_ctx;
+struct node;
+struct peer;
+struct path;
+
+/* ---------------------------------------------------------------- counters */
+
+/* In the order and with the names that rds-info prints, then ours. */
+#define URDS_COUNTERS(X) \
+	X(conn_reset) X(recv_drop_bad_checksum) X(recv_drop_old_seq) X(recv_drop_no_sock) \
+	X(recv_drop_dead_sock) X(recv_deliver_raced) X(recv_delivered) X(recv_queued) \
+	X(recv_immediate_retry) X(recv_delayed_retry) X(recv_ack_required) X(recv_rdma_bytes) \
+	X(recv_ping) X(send_queue_empty) X(send_queue_full) X(send_lock_contention) \
+	X(send_lock_queue_raced) X(send_immediate_retry) X(send_delayed_retry) X(send_drop_acked) \
+	X(send_ack_required) X(send_queued) X(send_rdma) X(send_rdma_bytes) X(send_pong) \
+	X(page_remainder_hit) X(page_remainder_miss) X(copy_to_user) X(copy_from_user) \
+	X(cong_update_queued) X(cong_update_received) X(cong_send_error) X(cong_send_blocked) \
+	X(recv_bytes_added_to_sock) X(recv_bytes_freed_fromsock) X(send_stuck_rm) \
+	X(tcp_data_ready_calls) X(tcp_write_space_calls) X(tcp_sndbuf_full) X(tcp_connect_raced) \
+	X(tcp_listen_closed_stale) \
+	X(send_retransmitted) X(peer_dead) X(peer_restarted) X(conn_parked) X(conn_evicted) \
+	X(conn_promoted) X(conn_refused) X(conn_protocol_error) X(pong_dropped) X(sock_overflowed) \
+	X(tx_calls) X(rx_calls) X(poll_calls) X(spin_hits) X(spin_misses) X(gathered) X(acks_sent)
+
+enum urds_counter {
+#define X(name) URDS_C_##name,
+	URDS_COUNTERS(X)
+#undef X
+	URDS_C_MAX
+};
+
+extern const char *const urds_counter_names[URDS_C_MAX];
+
+/* ---------------------------------------------------------------- sockets */
+
+struct wait_list;
+
+/* A blocked call. One per thread, in its thread-local storage: a call that is left by longjmp or
+ * cancellation leaves it linked, and the next call or the thread's end takes it off. */
+struct waiter {
+	struct urds_request req;
+	struct wait_list *list;	  /* the one it is on, or NULL */
+	struct urds_lock *lock;	  /* that guards the list */
+	struct urds_sock *holds;  /* reference kept while linked, or NULL */
+	struct peer *holds_peer;
+	struct waiter *asleep_next, *asleep_prev; /* sleepers_lock */
+	bool is_asleep;		  /* on the list of sleepers */
+	uint16_t port;		  /* waiting for this remote port to clear; 0: for room, or for a message */
+};
+
+struct wait_list {
+	struct urds_request *first, *last; /* oldest first */
+};
+
+struct urds_sock {
+	struct urds_bound bound; /* table lock; at.port 0: unbound */
+	struct urds_ctx *e;
+	struct urds_sock *next, *prev; /* table lock */
+	struct node *node;	       /* once bound */
+	_Atomic uint32_t refs;
+	_Atomic bool is_closed;
+	_Atomic bool is_nonblock;
+	_Atomic bool is_watched; /* a descriptor exists and may be polled */
+
+	struct urds_lock rx_lock; /* guards rxq, rx_waiters */
+	struct urds_rxq rxq;
+	struct wait_list rx_waiters;
+	uint64_t delivered; /* rx_lock: counter recv_delivered */
+
+	struct urds_lock tx_lock; /* guards txq, tx_waiters, the cached destination, peer_at */
+	struct urds_txq txq;
+	struct wait_list tx_waiters;
+	struct urds_endpoint peer_at; /* connect(); port may be 0 */
+	bool has_peer;
+	struct path *to;	/* where the last message went; holds a reference on its peer */
+	struct urds_addr to_addr;
+
+	urds_ns rcvtimeo, sndtimeo; /* 0: for ever */
+	struct path *hot;	    /* rx_lock: the path that delivered last; holds a reference on its peer */
+	_Atomic uint32_t any_waiters; /* sock_wait() calls, on rx_waiters with port ANY_EVENT */
+	uint64_t inode;
+	int fds[2]; /* [0] is the application's; -1: none */
+	struct urds_ready_token token;	 /* readable */
+	struct urds_ready_token blocked; /* not writable: the pair is filled */
+	uint32_t options;		 /* SOCK_OPT_* */
+	int8_t transport;		 /* SO_RDS_TRANSPORT preset, or -1 */
+};
+
+#define ANY_EVENT 1 /* waiter.port on rx_waiters: wakes for room too, takes no message */
+
+enum { SOCK_OPT_RECVERR = 1, SOCK_OPT_CONG_MONITOR = 2, SOCK_OPT_TIMESTAMP = 4 };
+
+/* ---------------------------------------------------------------- paths and peers */
+
+struct path {
+	struct peer *peer;
+	uint8_t slot;
+	_Atomic uint8_t kind; /* enum urds_peer_kind of the connection */
+	_Atomic bool must_drop; /* the connection is to be ended by the holder of the rx role */
+	_Atomic bool ack_timer; /* delayed ack armed */
+	_Atomic bool is_dirty;	/* on the dirty list: messages gathered, not transmitted */
+	_Atomic bool is_ready;	/* on the ready list: the transport may hold more bytes */
+	_Atomic(struct urds_link *) link; /* set under peer lock + tx role; cleared under rx role + tx role */
+	struct urds_link *dialling;	  /* peer lock */
+	struct urds_link *answered;	  /* peer lock: a dial that was answered before it returned */
+
+	struct urds_lock append;
+	struct urds_tx_role role;
+	struct urds_path_tx tx;
+	uint64_t queued_msgs, queued_bytes; /* append: counters send_queued and copy_from_user */
+	_Atomic uint32_t gathered;   /* wire bytes appended since the last transmit */
+	_Atomic urds_ns gather_since;
+	_Atomic bool wants_sample;   /* ask the transport what is acknowledged */
+	_Atomic bool wants_ack;	     /* ask an urds peer for an acknowledgement */
+	_Atomic bool poll_armed;
+	_Atomic bool rx_ended;	     /* an end was reported: read on until it is met */
+	struct urds_link *rx_link;   /* rx role: the one read last; compared only */
+	bool rx_fresh;		     /* rx role: not read to its end once: what was reported before is unknown */
+	bool is_heard;		     /* rx role: a header has come on this connection */
+	bool rx_posted;		     /* rx role: the transport holds our buffers */
+	_Atomic uint64_t rx_completed; /* bytes of a posted read, plus 1 */
+	_Atomic bool is_ending;	     /* orderly close under way: nothing is sent any more */
+	urds_ns end_by;		     /* peer lock: when that is given up */
+
+	struct urds_tx_role rx_role; /* exclusion and a note, for the receive half */
+	struct urds_path_rx rx;
+	_Atomic uint64_t rx_ack;     /* what we may acknowledge */
+	_Atomic uint64_t ack_seen;   /* what the peer acknowledged */
+	_Atomic uint32_t rx_unacked; /* wire bytes since our last ack */
+	uint8_t poll_shift;	     /* peer lock: interval of the ack timer = min << shift */
+	urds_ns poll_at, ack_at;     /* peer lock; URDS_NEVER: not armed */
+
+	struct path *dirty_next, *ready_next;
+};
+
+struct parked_link {
+	struct urds_link *link;
+	struct urds_buf *buf; /* bytes read, or NULL */
+	bool ended;
+};
+
+struct peer {
+	struct urds_peer core; /* peer lock */
+	struct urds_lock lock;
+	_Atomic uint32_t refs;
+	struct urds_ctx *e;
+	struct node *node;
+	struct peer *hash_next; /* table lock */
+	struct path *path0;
+	struct path **more;	/* slots 1..7, or NULL */
+	struct parked_link *parked; /* URDS_PARKED_MAX, or NULL */
+	struct urds_remotemap rmap; /* peer lock */
+	_Atomic uint32_t congested; /* rmap.congested, to be read without the lock */
+	struct wait_list cong_waiters;	/* peer lock */
+	urds_ns deadline;		/* timer lock */
+	uint32_t heap_at;		/* timer lock; 0: not in the heap */
+	bool is_gone;			/* table lock: out of the table */
+	bool is_loop;			/* both ends are ours: connections run in memory */
+};
+
+struct node {
+	struct node *next; /* table lock */
+	struct urds_ctx *e;
+	struct urds_addr addr;
+	struct urds_listener *tcp, *loop;
+	void *record; /* ownership record of lib/, or NULL */
+	struct urds_lock map_lock;
+	struct urds_localmap map;
+	_Atomic uint32_t map_gen; /* of map */
+};
+
+/* ---------------------------------------------------------------- the context */
+
+struct engine_config {
+	bool ext;
+	bool spin;
+	uint32_t spin_us;
+	uint32_t paths;
+	uint32_t peers_max;
+	uint16_t tcp_port;
+	bool record;
+	uint64_t memory_max;
+};
+
+struct urds_ctx {
+	struct engine_config cfg;
+	struct urds_pool pool;
+	struct urds_poller *poller;
+	struct urds_wake wake;
+	struct urds_transport *tcp, *loop;
+	uint32_t incarnation;
+	_Atomic bool is_dead;	 /* fork child, or shut down */
+	_Atomic bool is_closing; /* no more accepts or new sends */
+
+	struct urds_rwlock table; /* nodes, peers, bound, socks */
+	struct node *nodes;
+	struct peer **heads;
+	uint32_t heads_size, npeers;
+	struct urds_bindtab bound;
+	struct urds_sock *socks;
+	_Atomic uint32_t nsocks; /* not freed yet */
+	uint64_t next_inode;
+
+	struct urds_lock timer_lock;
+	struct peer **heap; /* 1-based */
+	uint32_t heap_n, heap_cap;
+	_Atomic urds_ns next_deadline;
+	_Atomic urds_ns poll_until; /* whoever is in the poller wakes by itself at this instant */
+
+	_Atomic(struct path *) dirty; /* stack */
+	_Atomic(struct path *) ready; /* stack */
+
+	struct urds_thread loop_thread, flush_thread;
+	struct urds_doorbell loop_bell, flush_bell;
+	struct urds_doorbell lead_bell; /* the leader, while it is in the poller */
+	_Atomic bool stop;
+	_Atomic urds_ns lease;	     /* a caller drives the poller until then; the loop thread keeps out */
+	_Atomic bool is_busy;	     /* a caller reads the wire by itself, without ever blocking */
+	_Atomic uint32_t leader;     /* 1: some blocked call is the leader */
+	_Atomic uint32_t loop_polls; /* 1: the loop thread is in the poller */
+	_Atomic uint32_t watchers;   /* sockets with a descriptor somebody may poll: no lease then */
+	_Atomic uint32_t nsleepers;
+	struct urds_lock sleepers_lock;
+	struct waiter *sleepers; /* blocked calls asleep on their futex */
+	struct urds_lock node_lock;   /* making nodes */
+	struct urds_lock start_lock;  /* starting threads, making descriptors */
+
+	_Atomic uint64_t counters[URDS_C_MAX];
+	struct urds_ctx *next; /* list of contexts, for fork and exit */
+
+	/* Ownership records (lib/): taken before the port, dropped after it. May be NULL. */
+	int (*take_record)(struct node *n);
+	void (*drop_record)(void *record);
+	void (*stop_records)(struct urds_ctx *e); /* the first step of the end: nobody asks any more */
+
+	/* Test hook: every message queued at a socket, before its ack can go out. NULL in production. */
+	void (*on_queued)(void *arg, const struct urds_addr *from, const struct urds_rx_item *it);
+	void *hook_arg;
+};
+
+static inline void urds_count(struct urds_ctx *e, enum urds_counter c, uint64_t n)
+{
+	atomic_fetch_add_explicit(&e->counters[c], n, memory_order_relaxed);
+}
+
+/* ---- engine.c */
+int engine_new(const struct engine_config *cfg, struct urds_ctx **out);
+/* Ends threads and connections: flushes for up to @flush_ns. */
+void engine_free(struct urds_ctx *e, urds_ns flush_ns);
+/* Starts the loop thread if it does not run. 0 or negative. */
+int engine_start(struct urds_ctx *e);
+/* Owns @a: listens. Return: 0 and *out, or negative. Sets *fail_at to what failed. */
+int node_get(struct urds_ctx *e, const struct urds_addr *a, struct node **out);
+struct node *node_find(struct urds_ctx *e, const struct urds_addr *a); /* table lock */
+
+/* ---- peers.c */
+/* The peer @remote of @n, made if missing; holds a reference for the caller. NULL: no memory or too many. */
+struct peer *peer_get(struct node *n, const struct urds_addr *remote);
+struct peer *peer_find(struct urds_ctx *e, const struct urds_addr *local, const struct urds_addr *remote);
+void peer_hold(struct peer *p);
+void peer_drop(struct peer *p);
+/* Path @slot of @p, made if missing; NULL: no memory. Lives as long as the peer. */
+struct path *peer_path(struct peer *p, unsigned slot);
+struct path *peer_path_if(struct peer *p, unsigned slot);
+/* Takes it out of the table if nothing needs it any more. */
+void peer_collect(struct peer *p);
+/* Breaks every connection. Return: how many. */
+unsigned peer_reset(struct peer *p);
+/* Takes all out of the table. */
+void peers_free(struct urds_ctx *e);
+void peer_each(struct urds_ctx *e, void (*fn)(struct peer *p, void *arg), void *arg);
+
+/* ---- conn.c: events of connections */
+extern const struct urds_link_sink engine_sink;
+void path_want(struct path *p);	     /* something is queued and the path is down */
+void path_heard(struct path *p);     /* rx role held */
+void path_probed(struct path *p, bool is_answer, const struct urds_probe *probe); /* rx role held */
+void path_end(struct path *p);	     /* rx role held: the connection is gone */
+void peer_timer(struct peer *p, urds_ns now);
+void peer_rearm(struct peer *p, urds_ns now);
+void parked_readable(struct peer *p, struct urds_link *l);
+
+/* ---- timer.c */
+void timer_set(struct peer *p, urds_ns at); /* URDS_NEVER: none */
+void timer_earlier(struct peer *p, urds_ns at);
+void timer_run(struct urds_ctx *e, urds_ns now);
+
+/* ---- tx.c */
+void path_transmit(struct path *p);
+/* The peer acknowledged something: releases it. */
+void path_acked(struct path *p);
+/* Waits for the role, which nobody holds long. */
+void path_role_take(struct path *p);
+void path_role_leave(struct path *p);
+/* Leaves what was appended for a burst: it goes out with the next transmit, at the latest in 50 us. */
+void path_gather(struct path *p, urds_ns now);
+/* Transmits what was gathered before @older_than. */
+void flush_dirty(struct urds_ctx *e, urds_ns older_than);
+/* Role held. Releases what is acknowledged by the rules of the connection's kind. */
+void path_release_acked(struct path *p, struct urds_link *l);
+void flusher_main(void *ctx);
+void maps_push(struct node *n);
+
+/* ---- rx.c */
+void path_receive(struct path *p);
+void ready_push(struct path *p);
+/* Reads what is known to wait. Return: was there anything? */
+bool ready_run(struct urds_ctx *e);
+
+/* ---- wait.c */
+void loop_main(void *ctx);
+/* Lets some thread see to the poller at once. */
+void engine_kick(struct urds_ctx *e);
+/* One round of driving without waiting: what a non-blocking call does before it says "nothing". */
+void engine_drive(struct urds_ctx *e);
+/* This thread's waiter, off any list; NULL: a signal handler interrupted a call that uses it. */
+struct waiter *waiter_get(void);
+void waiter_put(struct waiter *w);
+/* The lock of the list is held. @s, @p: kept alive while it is linked; either may be NULL. */
+void waiter_link(struct waiter *w, struct wait_list *l, struct urds_lock *lock, struct urds_sock *s,
+		 struct peer *p);
+/* Takes it off its list, whatever happened to it. Its lock is taken inside. */
+void waiter_unlink(struct waiter *w);
+/* Blocks until @w is over or until its deadline, driving the wire meanwhile. 0: woken; look again.
+ * -URDS_ETIMEDOUT, -URDS_EINTR, -URDS_EBADF. @spin: a path to watch before sleeping, or NULL. */
+int waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin);
+/* Runs connections in memory, as far as they have anything. */
+void engine_run_loop(struct urds_ctx *e);
+/* Has the call this thread is blocked in got what it waits for? */
+bool waiter_is_over(void);
+/* Completes up to @n of them, with @result. The lock of the list is held. */
+void wait_list_wake(struct urds_ctx *e, struct wait_list *l, unsigned n, int result);
+/* Those waiting for @port. */
+void wait_list_wake_port(struct urds_ctx *e, struct wait_list *l, uint16_t port);
+/* Those of calls on @s. */
+void wait_list_wake_sock(struct urds_ctx *e, struct wait_list *l, const struct urds_sock *s);
+
+/* ---- sock.c */
+int sock_new(struct urds_ctx *e, struct urds_sock **out);
+void sock_hold(struct urds_sock *s);
+void sock_drop(struct urds_sock *s);
+void sock_close(struct urds_sock *s);
+int sock_bind(struct urds_sock *s, const struct urds_endpoint *at);
+/* @len bytes of @iov to @to. Return: 0 or negative. */
+int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *iov, size_t n,
+	      size_t len, bool dontwait, bool more);
+/* Takes (or, @peek, borrows with a reference) the next message. */
+int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool peek);
+bool sock_has_queued(struct urds_sock *s);
+void sock_recv_done(struct urds_rxq_ent *m);
+/* Return: the ready ones of @events, 0 at the deadline, or negative. */
+int sock_wait(struct urds_sock *s, int events, urds_ns deadline);
+enum { SOCK_IN = 1, SOCK_OUT = 2 };
+void sock_cancel(struct urds_sock *s, const struct urds_endpoint *to);
+void sock_freed(struct urds_sock *s, uint64_t bytes); /* acknowledged */
+void sock_rx_news(struct urds_sock *s, unsigned news, size_t n); /* rx_lock held: wake readers */
+bool sock_flip(struct urds_sock *s, bool congested); /* rx_lock held; true: the map changed */
+
+/* ---- token.c: the descriptor */
+int sock_fd(struct urds_sock *s); /* >= 0 or negative */
+void sock_token(struct urds_sock *s);
+void sock_close_fds(struct urds_sock *s);
+
+/* ---- info.c */
+/* Return: size of one element, -URDS_ENOSPC (*len = needed), -URDS_ENOPROTOOPT. */
+int engine_info(struct urds_ctx *e, int id, void *buf, size_t *len);
+/* Size of one element of @id, or -URDS_ENOPROTOOPT. */
+int engine_info_size(int id);
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The table of peers: found by (local, remote) address, made on demand, kept while anything needs them.
+ */
+#include "runtime/engine.h"
+
+#include <stdlib.h>
+
+#include "platform/clock.h"
+
+static uint32_t hash(const struct urds_addr *local, const struct urds_addr *remote)
+{
+	return urds_addr_hash(remote, urds_addr_hash(local, 0));
+}
+
+static struct peer **slot_of(struct urds_ctx *e, const struct urds_addr *local, const struct urds_addr *remote)
+{
+	return &e->heads[hash(local, remote) & (e->heads_size - 1)];
+}
+
+static struct peer *find(struct urds_ctx *e, const struct urds_addr *local, const struct urds_addr *remote)
+{
+	struct peer *p = e->heads ? *slot_of(e, local, remote) : NULL;
+
+	while (p && !(urds_addr_eq(&p->core.remote, remote) && urds_addr_eq(&p->core.local, local)))
+		p = p->hash_next;
+	return p;
+}
+
+struct peer *peer_find(struct urds_ctx *e, const struct urds_addr *local, const struct urds_addr *remote)
+{
+	struct peer *p;
+
+	urds_rwlock_read_acquire(&e->table);
+	p = find(e, local, remote);
+	if (p)
+		peer_hold(p);
+	urds_rwlock_read_release(&e->table);
+	return p;
+}
+
+static bool grow(struct urds_ctx *e)
+{
+	uint32_t was = e->heads_size, size = was ? was * 2 : 16;
+	struct peer **old = e->heads, **heads = calloc(size, sizeof *heads);
+
+	if (!heads)
+		return old != NULL;
+	e->heads = heads;
+	e->heads_size = size;
+	for (uint32_t i = 0; i < was; i++) {
+		struct peer *p = old[i], *next;
+
+		for (; p; p = next) {
+			struct peer **s = slot_of(e, &p->core.local, &p->core.remote);
+
+			next = p->hash_next;
+			p->hash_next = *s;
+			*s = p;
+		}
+	}
+	free(old);
+	return true;
+}
+
+/* Table lock held for writing. Takes an idle, never proven or long quiet peer out to make room. */
+static struct peer *evict_one(struct urds_ctx *e)
+{
+	for (uint32_t i = 0; i < e->heads_size; i++)
+		for (struct peer *p = e->heads[i]; p; p = p->hash_next)
+			if (atomic_load(&p->refs) == 1 && urds_peer_is_idle(&p->core))
+				return p;
+	return NULL;
+}
+
+static void unlink_peer(struct urds_ctx *e, struct peer *p)
+{
+	struct peer **s = slot_of(e, &p->core.local, &p->core.remote);
+
+	while (*s != p)
+		s = &(*s)->hash_next;
+	*s = p->hash_next;
+	e->npeers--;
+	urds_lock_acquire(&e->timer_lock);
+	p->is_gone = true;
+	urds_lock_release(&e->timer_lock);
+	timer_set(p, URDS_NEVER);
+}
+
+static struct peer *peer_new(struct node *n, const struct urds_addr *remote)
+{
+	struct urds_ctx *e = n->e;
+	struct peer *p = urds_alloc(&e->pool.mem, sizeof *p);
+
+	if (!p)
+		return NULL;
+	urds_peer_init(&p->core, &e->pool.mem, &n->addr, remote, e->cfg.paths, e->cfg.ext);
+	urds_lock_init(&p->lock);
+	atomic_init(&p->refs, 2); /* the table's and the caller's */
+	p->e = e;
+	p->node = n;
+	p->deadline = URDS_NEVER;
+	return p;
+}
+
+struct peer *peer_get(struct node *n, const struct urds_addr *remote)
+{
+	struct urds_ctx *e = n->e;
+	struct peer *p = peer_find(e, &n->addr, remote), *victim = NULL;
+
+	if (p)
+		return p;
+	urds_rwlock_write_acquire(&e->table);
+	p = find(e, &n->addr, remote);
+	if (p) {
+		peer_hold(p);
+		goto out;
+	}
+	if (e->npeers >= e->cfg.peers_max) {
+		victim = evict_one(e);
+		if (!victim)
+			goto out;
+		unlink_peer(e, victim);
+	}
+	if (e->npeers >= e->heads_size && !grow(e))
+		goto out;
+	p = peer_new(n, remote);
+	if (p) {
+		struct peer **s = slot_of(e, &n->addr, remote);
+
+		p->is_loop = node_find(e, remote) != NULL;
+		p->hash_next = *s;
+		*s = p;
+		e->npeers++;
+	}
+out:
+	urds_rwlock_write_release(&e->table);
+	if (victim)
+		peer_drop(victim);
+	return p;
+}
+
+void peer_hold(struct peer *p)
+{
+	atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+}
+
+static void path_free(struct path *h)
+{
+	struct urds_mem *mem = &h->peer->e->pool.mem;
+
+	urds_count(h->peer->e, URDS_C_send_queued, h->queued_msgs);
+	urds_count(h->peer->e, URDS_C_copy_from_user, h->queued_bytes);
+	urds_path_tx_fini(&h->tx);
+	urds_path_rx_reset(&h->rx);
+	urds_free(mem, h, sizeof *h);
+}
+
+void peer_drop(struct peer *p)
+{
+	struct urds_mem *mem = &p->e->pool.mem;
+
+	if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	if (p->path0)
+		path_free(p->path0);
+	for (unsigned i = 0; p->more && i < URDS_PATHS_MAX - 1; i++)
+		if (p->more[i])
+			path_free(p->more[i]);
+	urds_free(mem, p->more, (URDS_PATHS_MAX - 1) * sizeof *p->more);
+	urds_free(mem, p->parked, URDS_PARKED_MAX * sizeof *p->parked);
+	urds_free(mem, p->rmap.bits, URDS_CONGMAP_LEN);
+	urds_peer_fini(&p->core);
+	urds_free(mem, p, sizeof *p);
+}
+
+struct path *peer_path_if(struct peer *p, unsigned slot)
+{
+	if (slot == 0)
+		return p->path0;
+	return p->more ? p->more[slot - 1] : NULL;
+}
+
+/* Peer lock held. */
+struct path *peer_path(struct peer *p, unsigned slot)
+{
+	struct urds_mem *mem = &p->e->pool.mem;
+	struct path *h = peer_path_if(p, slot);
+
+	if (h)
+		return h;
+	if (slot > 0 && !p->more) {
+		p->more = urds_alloc(mem, (URDS_PATHS_MAX - 1) * sizeof *p->more);
+		if (!p->more)
+			return NULL;
+	}
+	h = urds_alloc(mem, sizeof *h);
+	if (!h)
+		return NULL;
+	h->peer = p;
+	h->slot = (uint8_t)slot;
+	/* Time-based: above anything a former life of this address can have used (W2, A4). */
+	urds_path_tx_init(&h->tx, mem, urds_wall_ns(), slot == 0);
+	urds_path_rx_init(&h->rx, mem);
+	h->poll_at = h->ack_at = h->end_by = URDS_NEVER;
+	if (slot == 0)
+		p->path0 = h;
+	else
+		p->more[slot - 1] = h;
+	return h;
+}
+
+/* Is there anything that a new peer object would not know? */
+static bool is_needed(struct peer *p)
+{
+	if (p->core.is_proven || !urds_peer_is_idle(&p->core))
+		return true;
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h = peer_path_if(p, i);
+
+		if (h && !urds_log_is_empty(&h->tx.log))
+			return true;
+	}
+	return false;
+}
+
+void peer_collect(struct peer *p)
+{
+	struct urds_ctx *e = p->e;
+	bool gone = false;
+
+	urds_rwlock_write_acquire(&e->table);
+	urds_lock_acquire(&p->lock);
+	/* The table's reference and the caller's: nobody else can be about to queue something. */
+	if (!p->is_gone && atomic_load(&p->refs) == 2 && !is_needed(p)) {
+		unlink_peer(e, p);
+		gone = true;
+	}
+	urds_lock_release(&p->lock);
+	urds_rwlock_write_release(&e->table);
+	if (gone)
+		peer_drop(p);
+}
+
+void peer_each(struct urds_ctx *e, void (*fn)(struct peer *p, void *arg), void *arg)
+{
+	struct peer **all;
+	uint32_t n = 0;
+
+	urds_rwlock_read_acquire(&e->table);
+	all = e->npeers ? malloc(e->npeers * sizeof *all) : NULL;
+	for (uint32_t i = 0; all && i < e->heads_size; i++) {
+		for (struct peer *p = e->heads[i]; p; p = p->hash_next) {
+			peer_hold(p);
+			all[n++] = p;
+		}
+	}
+	urds_rwlock_read_release(&e->table);
+	for (uint32_t i = 0; i < n; i++) {
+		fn(all[i], arg);
+		peer_drop(all[i]);
+	}
+	free(all);
+}
+
+void peers_free(struct urds_ctx *e)
+{
+	struct peer *gone = NULL, *p;
+
+	urds_rwlock_write_acquire(&e->table);
+	for (uint32_t i = 0; i < e->heads_size; i++) {
+		while ((p = e->heads[i]) != NULL) {
+			unlink_peer(e, p);
+			p->hash_next = gone;
+			gone = p;
+		}
+	}
+	urds_rwlock_write_release(&e->table);
+	while ((p = gone) != NULL) {
+		gone = p->hash_next;
+		peer_drop(p);
+	}
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The descriptor of a socket: one end of an AF_UNIX pair. Readable: a byte lies in it. Not writable: the pair is
+ * filled. Kept up only once the descriptor was asked for.
+ */
+#include "runtime/engine.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "platform/errno.h"
+
+static bool wants_in(struct urds_sock *s)
+{
+	bool want;
+
+	urds_lock_acquire(&s->rx_lock);
+	want = s->rxq.count > 0 || s->rxq.overflowed;
+	urds_lock_release(&s->rx_lock);
+	return want;
+}
+
+static bool wants_full(struct urds_sock *s)
+{
+	bool want;
+
+	urds_lock_acquire(&s->tx_lock);
+	want = !urds_txq_has_room(&s->txq);
+	urds_lock_release(&s->tx_lock);
+	return want;
+}
+
+static void update_in(struct urds_sock *s)
+{
+	bool on;
+
+	if (!urds_ready_enter(&s->token))
+		return;
+	do {
+		bool want = wants_in(s);
+		char c = 0;
+
+		on = urds_ready_is_on(&s->token);
+		if (want && !on)
+			on = send(s->fds[1], &c, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+		else if (!want && on)
+			on = recv(s->fds[0], &c, 1, MSG_DONTWAIT) != 1;
+	} while (urds_ready_leave(&s->token, on));
+}
+
+static void update_full(struct urds_sock *s)
+{
+	bool on;
+
+	if (!urds_ready_enter(&s->blocked))
+		return;
+	do {
+		static char fill[1024];
+		bool want = wants_full(s);
+
+		on = urds_ready_is_on(&s->blocked);
+		if (want && !on) {
+			while (send(s->fds[0], fill, sizeof fill, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+				;
+			on = true;
+		} else if (!want && on) {
+			while (recv(s->fds[1], fill, sizeof fill, MSG_DONTWAIT) > 0)
+				;
+			on = false;
+		}
+	} while (urds_ready_leave(&s->blocked, on));
+}
+
+void sock_token(struct urds_sock *s)
+{
+	update_in(s);
+	update_full(s);
+}
+
+int sock_fd(struct urds_sock *s)
+{
+	struct urds_ctx *e = s->e;
+	int pair[2], small = 1;
+
+	urds_lock_acquire(&e->start_lock);
+	if (s->fds[0] < 0) {
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0) {
+			int err = urds_err_from_errno(errno);
+
+			urds_lock_release(&e->start_lock);
+			return -err;
+		}
+		/* Few writes fill it. */
+		setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+		s->fds[0] = pair[0];
+		s->fds[1] = pair[1];
+	}
+	urds_lock_release(&e->start_lock);
+	if (!atomic_exchange(&s->is_watched, true)) {
+		/* From here on the loop thread reads the wire: the application sits in a poll of its own. */
+		atomic_fetch_add(&e->watchers, 1);
+		engine_start(e);
+		engine_kick(e);
+	}
+	sock_token(s);
+	return s->fds[0];
+}
+
+void sock_close_fds(struct urds_sock *s)
+{
+	if (atomic_exchange(&s->is_watched, false))
+		atomic_fetch_sub(&s->e->watchers, 1);
+	urds_lock_acquire(&s->e->start_lock);
+	if (s->fds[0] >= 0) {
+		/* A changer at work meanwhile writes to a shut pair, never to a stranger's descriptor:
+		 * the numbers are given back with the last reference. */
+		shutdown(s->fds[0], SHUT_RDWR);
+	}
+	urds_lock_release(&s->e->start_lock);
+}

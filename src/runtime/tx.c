@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Transmitting: whoever has appended sends what is there, one thread at a time per path; bursts are gathered.
+ */
+#include "runtime/engine.h"
+
+#include "platform/clock.h"
+#include "platform/futex.h"
+
+#define ROUNDS_MAX 8 /* of notes from other threads; then the role is passed on */
+#define SENDS_MAX 8  /* send calls in one round */
+
+/* What was gathered goes out after this at the latest. */
+#define GATHER_NS URDS_US(50)
+/* Idle ticks of the flusher before it parks: waking it for each burst would cost a third of the rate. */
+#define FLUSH_IDLE_TICKS 40
+
+static void apply_freed(struct urds_log_freed_list *f)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		sock_freed(f->v[i].owner, f->v[i].bytes);
+		sock_drop(f->v[i].owner);
+	}
+}
+
+void path_release_acked(struct path *h, struct urds_link *l)
+{
+	unsigned kind = atomic_load_explicit(&h->kind, memory_order_relaxed);
+	struct urds_log_freed_list freed;
+	uint64_t seq = 0, pos = 0;
+	bool more;
+
+	if (kind == URDS_KIND_URDS) {
+		seq = atomic_load_explicit(&h->ack_seen, memory_order_acquire);
+		if (seq < h->tx.log.tail_seq)
+			return;
+	} else if (kind == URDS_KIND_KERNEL && l) {
+		if (!atomic_exchange_explicit(&h->wants_sample, false, memory_order_relaxed))
+			return;
+		pos = l->t->data->acked(l);
+		if (pos == URDS_UNKNOWN)
+			return;
+	} else {
+		return;
+	}
+	do {
+		urds_lock_acquire(&h->append);
+		more = kind == URDS_KIND_URDS ? urds_log_ack_seq(&h->tx.log, seq, &freed)
+					      : urds_log_ack_pos(&h->tx.log, (uint32_t)pos, &freed);
+		urds_path_tx_freed(&h->tx, &freed);
+		/* A close may be waiting for the append lock to disown its messages and free the socket. */
+		for (size_t i = 0; i < freed.n; i++)
+			sock_hold(freed.v[i].owner);
+		urds_lock_release(&h->append);
+		apply_freed(&freed);
+	} while (more);
+}
+
+static void arm_poll(struct path *h)
+{
+	if (atomic_load_explicit(&h->poll_armed, memory_order_relaxed) ||
+	    atomic_exchange(&h->poll_armed, true))
+		return;
+	timer_earlier(h->peer, urds_clock_ns() + URDS_ACK_POLL_MIN_NS);
+}
+
+/* Role held. Return: true if the transport is full or there is nothing more. */
+static bool send_once(struct path *h, struct urds_link *l, struct urds_tx_env *env)
+{
+	struct node *n = h->peer->node;
+	struct urds_iov iov[URDS_TX_IOV_MAX];
+	struct urds_tx_done done;
+	size_t bytes, taken = 0, released = 0, nv;
+	uint64_t sent_ack;
+	bool map = false;
+
+	if (h->slot == 0 &&
+	    (h->tx.map_due || h->tx.map_gen != atomic_load_explicit(&n->map_gen, memory_order_relaxed))) {
+		map = true;
+		urds_lock_acquire(&n->map_lock);
+		env->map = urds_localmap_bits(&n->map);
+	}
+	env->map_gen = atomic_load_explicit(&n->map_gen, memory_order_relaxed);
+	atomic_store_explicit(&h->gathered, 0, memory_order_relaxed);
+	nv = urds_path_tx_gather(&h->tx, env, iov, URDS_TX_IOV_MAX, &bytes, &sent_ack);
+	if (map)
+		urds_lock_release(&n->map_lock);
+	if (nv == 0)
+		return true;
+	if (sent_ack)
+		atomic_store_explicit(&h->rx_unacked, 0, memory_order_relaxed);
+	urds_count(h->peer->e, URDS_C_tx_calls, 1);
+	if (l->t->data->tx(l, iov, nv, &taken, &released) < 0) {
+		urds_path_tx_taken(&h->tx, 0, &done);
+		ready_push(h); /* the receive half finds out how it ended */
+		engine_kick(h->peer->e);
+		return true;
+	}
+	urds_path_tx_taken(&h->tx, taken, &done);
+	if (done.retransmitted)
+		urds_count(h->peer->e, URDS_C_send_retransmitted, done.retransmitted);
+	if (done.maps)
+		urds_count(h->peer->e, URDS_C_cong_update_queued, done.maps);
+	if (taken < bytes) {
+		urds_count(h->peer->e, URDS_C_tcp_sndbuf_full, 1);
+		return true;
+	}
+	return false;
+}
+
+static void transmit_round(struct path *h)
+{
+	struct urds_link *l = atomic_load_explicit(&h->link, memory_order_acquire);
+	struct peer *p = h->peer;
+	struct urds_tx_env env = {0};
+	struct urds_probe us;
+
+	if (!l)
+		return;
+	path_release_acked(h, l);
+	if (atomic_load_explicit(&h->is_ending, memory_order_relaxed))
+		return;
+	if (atomic_load_explicit(&h->tx.want, memory_order_relaxed) & URDS_WANT_PROBE) {
+		urds_peer_probe(&p->core, p->e->incarnation, &us);
+		env.us = &us;
+	}
+	if (atomic_load_explicit(&h->kind, memory_order_relaxed) == URDS_KIND_URDS) {
+		env.ack = atomic_load_explicit(&h->rx_ack, memory_order_acquire);
+		env.want_ack = atomic_exchange_explicit(&h->wants_ack, false, memory_order_relaxed);
+	}
+	for (int i = 0; i < SENDS_MAX; i++)
+		if (send_once(h, l, &env))
+			break;
+	if (h->tx.log.tombs > 0) {
+		struct urds_log_freed_list freed;
+
+		/* Cancelled messages that were passed over leave nothing to acknowledge. */
+		urds_lock_acquire(&h->append);
+		urds_log_ack_seq(&h->tx.log, 0, &freed);
+		urds_lock_release(&h->append);
+	}
+	if (!urds_log_is_empty(&h->tx.log))
+		arm_poll(h);
+}
+
+void path_transmit(struct path *h)
+{
+	if (!urds_tx_role_enter(&h->role))
+		return;
+	for (int round = 1;; round++) {
+		transmit_round(h);
+		if (round == ROUNDS_MAX) {
+			if (urds_tx_role_pass(&h->role)) {
+				path_gather(h, urds_clock_ns());
+				engine_kick(h->peer->e);
+			}
+			return;
+		}
+		if (!urds_tx_role_leave(&h->role))
+			return;
+	}
+}
+
+void path_acked(struct path *h)
+{
+	/* A burst in the making is not cut short by each acknowledgement of the one before. */
+	if (!atomic_load_explicit(&h->is_dirty, memory_order_relaxed)) {
+		path_transmit(h);
+		return;
+	}
+	if (!urds_tx_role_enter(&h->role))
+		return;
+	path_release_acked(h, atomic_load_explicit(&h->link, memory_order_acquire));
+	if (urds_tx_role_pass(&h->role))
+		path_transmit(h);
+}
+
+/* ---------------------------------------------------------------- bursts */
+
+static void push_dirty(struct urds_ctx *e, struct path *h)
+{
+	struct path *top = atomic_load_explicit(&e->dirty, memory_order_relaxed);
+
+	do {
+		h->dirty_next = top;
+	} while (!atomic_compare_exchange_weak_explicit(&e->dirty, &top, h, memory_order_release,
+							memory_order_relaxed));
+}
+
+void path_gather(struct path *h, urds_ns now)
+{
+	struct urds_ctx *e = h->peer->e;
+
+	if (atomic_load_explicit(&h->is_dirty, memory_order_relaxed) || atomic_exchange(&h->is_dirty, true))
+		return;
+	atomic_store_explicit(&h->gather_since, now, memory_order_relaxed);
+	peer_hold(h->peer);
+	push_dirty(e, h);
+	if (urds_doorbell_ring(&e->flush_bell))
+		urds_futex_wake(&e->flush_bell.word, 1);
+}
+
+void flush_dirty(struct urds_ctx *e, urds_ns older_than)
+{
+	struct path *h, *next;
+
+	if (!atomic_load_explicit(&e->dirty, memory_order_relaxed))
+		return;
+	h = atomic_exchange_explicit(&e->dirty, NULL, memory_order_acquire);
+	for (; h; h = next) {
+		next = h->dirty_next;
+		if (atomic_load_explicit(&h->gather_since, memory_order_relaxed) >= older_than) {
+			push_dirty(e, h);
+			continue;
+		}
+		atomic_store(&h->is_dirty, false);
+		path_transmit(h);
+		peer_drop(h->peer);
+	}
+}
+
+void flusher_main(void *arg)
+{
+	struct urds_ctx *e = arg;
+	unsigned idle = 0;
+
+	while (!atomic_load(&e->stop)) {
+		if (atomic_load_explicit(&e->dirty, memory_order_relaxed)) {
+			idle = 0;
+			flush_dirty(e, urds_clock_ns() - GATHER_NS);
+		} else if (++idle > FLUSH_IDLE_TICKS) {
+			urds_doorbell_arm(&e->flush_bell);
+			if (!atomic_load(&e->dirty) && !atomic_load(&e->stop))
+				urds_futex_wait(&e->flush_bell.word, URDS_DOORBELL_ASLEEP, URDS_NEVER);
+			urds_doorbell_disarm(&e->flush_bell);
+			idle = 0;
+			continue;
+		}
+		urds_futex_wait(&e->flush_bell.word, URDS_DOORBELL_AWAKE, urds_clock_ns() + GATHER_NS);
+	}
+}
+
+/* ---------------------------------------------------------------- congestion maps */
+
+struct maps_arg {
+	struct node *n;
+};
+
+static void push_map(struct peer *p, void *arg)
+{
+	struct maps_arg *a = arg;
+	struct path *h;
+
+	if (p->node != a->n)
+		return;
+	urds_lock_acquire(&p->lock);
+	h = peer_path_if(p, 0);
+	urds_lock_release(&p->lock);
+	if (h)
+		path_transmit(h);
+}
+
+void maps_push(struct node *n)
+{
+	peer_each(n->e, push_map, &(struct maps_arg){n});
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "transport/tcp/tcp_internal.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define OR_DEFAULT(field, value) ((field) != 0 ? (field) : (value))
+
+/* The ports the administrator left for outgoing connections; of IPv6 too, despite the name. */
+static void read_port_range(struct tcp *t)
+{
+	FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+	unsigned lo, hi;
+
+	t->port_lo = 32768;
+	t->port_hi = 60999;
+	if (!f)
+		return;
+	/* Eight at least, or a lane could be without a port. */
+	if (fscanf(f, "%u %u", &lo, &hi) == 2 && lo > 0 && hi <= 65535 && lo + 8 <= hi) {
+		t->port_lo = (uint16_t)lo;
+		t->port_hi = (uint16_t)hi;
+	}
+	(void)fclose(f);
+}
+
+int urds_tcp_new(const struct urds_tcp_config *config, struct urds_poller *poller,
+		 const struct urds_link_sink *sink, void *user, struct urds_transport **out)
+{
+	static const struct urds_tcp_config none;
+	struct tcp *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return -URDS_ENOMEM;
+	if (!config)
+		config = &none;
+	t->base.data = &urds_tcp_data;
+	t->base.connect = &urds_tcp_connect;
+	t->base.resolve = &urds_tcp_resolve;
+	t->base.sink = sink;
+	t->base.user = user;
+	t->poller = poller;
+	t->cfg = *config;
+	t->cfg.port = OR_DEFAULT(config->port, URDS_TCP_PORT);
+	t->cfg.keepalive_idle_s = OR_DEFAULT(config->keepalive_idle_s, 5);
+	t->cfg.keepalive_intvl_s = OR_DEFAULT(config->keepalive_intvl_s, 5);
+	t->cfg.keepalive_cnt = OR_DEFAULT(config->keepalive_cnt, 5);
+	t->cfg.backlog = OR_DEFAULT(config->backlog, 128);
+	urds_lock_init(&t->lock);
+	/* Without it (-1) we still run: the first EMFILE then leaves connections waiting. */
+	t->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	atomic_init(&t->lacks_spare, t->spare_fd < 0);
+	read_port_range(t);
+	*out = &t->base;
+	return 0;
+}
+
+void urds_tcp_free(struct urds_transport *base)
+{
+	struct tcp *t;
+
+	if (!base)
+		return;
+	t = urds_tcp_of(base);
+	assert(!t->links && !t->listeners);
+	if (t->spare_fd >= 0)
+		(void)close(t->spare_fd);
+	free(t);
+}
+
+struct urds_tcp_stats *urds_tcp_stats(struct urds_transport *base)
+{
+	return &urds_tcp_of(base)->stats;
+}
+
+static void close_all(struct tcp *t) URDS_HOLDS(&t->lock)
+{
+	/* Plain close: the parent shares the connections, so nothing goes out; and nothing is taken
+	 * out of the poller, which it shares too. */
+	for (struct tcp_link *l = t->links; l; l = l->next) {
+		(void)close(l->fd);
+		l->fd = -1;
+	}
+	for (struct tcp_listener *ls = t->listeners; ls; ls = ls->next) {
+		(void)close(ls->fd);
+		ls->fd = -1;
+	}
+	if (t->spare_fd >= 0)
+		(void)close(t->spare_fd);
+	t->spare_fd = -1;
+}
+
+void urds_tcp_fork(struct urds_transport *base, enum urds_tcp_fork stage) URDS_UNCHECKED
+{
+	struct tcp *t = urds_tcp_of(base);
+
+	switch (stage) {
+	case URDS_TCP_FORK_PREPARE:
+		urds_lock_acquire(&t->lock);
+		break;
+	case URDS_TCP_FORK_CHILD:
+		close_all(t);
+		urds_lock_release(&t->lock);
+		break;
+	case URDS_TCP_FORK_PARENT:
+		urds_lock_release(&t->lock);
+		break;
+	}
+}

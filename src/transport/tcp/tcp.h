@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The TCP transport: non-blocking stream sockets in an edge-triggered poller. Owns its sockets; never
+ * looks at what is in them.
+ */
+#ifndef URDS_TRANSPORT_TCP_H
+#define URDS_TRANSPORT_TCP_H
+
+#include <stdatomic.h>
+
+#include "platform/poller.h"
+#include "transport/transport.h"
+
+#define URDS_TCP_PORT 16385u
+
+/* Zero in a field means the default. */
+struct urds_tcp_config {
+	uint16_t port;	       /* tests only: a peer of ours never uses another than 16385 */
+	uint32_t sndbuf_bytes; /* 0: left to the kernel's autotuning */
+	uint32_t rcvbuf_bytes; /* 0: left to the kernel's autotuning */
+	uint32_t keepalive_idle_s, keepalive_intvl_s, keepalive_cnt; /* 5, 5, 5 as the kernel's */
+	uint32_t backlog;					     /* 128 */
+};
+
+/* Counted with relaxed atomics; a budget of system calls is part of what the tests check. */
+struct urds_tcp_stats {
+	_Atomic uint64_t tx_calls, rx_calls; /* system calls, those that moved nothing included */
+	_Atomic uint64_t tx_bytes, rx_bytes;
+	_Atomic uint64_t dials;
+	_Atomic uint64_t accepts;	  /* connections handed to the sink */
+	_Atomic uint64_t accepts_refused; /* reset: no descriptor left, or our own source port */
+	_Atomic uint64_t accepts_failed;  /* accept() errors; the loop went on */
+};
+
+/* @poller and @sink are borrowed until urds_tcp_free(); @config (NULL: defaults) is copied. */
+int urds_tcp_new(const struct urds_tcp_config *config, struct urds_poller *poller,
+		 const struct urds_link_sink *sink, void *user, struct urds_transport **out);
+/* Every link closed and every listener gone; no thread in urds_poller_wait(). */
+void urds_tcp_free(struct urds_transport *t);
+
+struct urds_tcp_stats *urds_tcp_stats(struct urds_transport *t);
+
+/* Makes a link of a connected stream socket (handed over by another process, a socketpair in tests).
+ * Takes @fd on success. acked() and silence() are UNKNOWN unless it is TCP. */
+int urds_tcp_adopt(struct urds_transport *t, int fd, void *user, struct urds_link **out);
+
+/* Around fork(): prepare, then parent or child. In the child every descriptor of the transport is
+ * closed without a word on the wire; its links must not be used or closed afterwards. */
+enum urds_tcp_fork { URDS_TCP_FORK_PREPARE, URDS_TCP_FORK_PARENT, URDS_TCP_FORK_CHILD };
+void urds_tcp_fork(struct urds_transport *t, enum urds_tcp_fork stage);
+
+/* The tables, for whoever replaces one of them. */
+extern const struct urds_data_ops urds_tcp_data;
+extern const struct urds_connect_ops urds_tcp_connect;
+extern const struct urds_resolve_ops urds_tcp_resolve;
+
+#endif

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""urds demo."""
+import os
+import re
+import signal
+import socket
+import time
+
+import urdstest as t
+from urdstest import check
+
+LAST = re.compile(r"^demo: sent (\d+) received (\d+) lost (\d+) duplicated (\d+) reordered (\d+) kills (\d+) "
+                  r"retransmitted (\d+)$")
+# Under a sanitizer a few thousand messages say as much.
+FEWER = ("--messages", 10000, "--time-limit", 100) if t.SLOW > 1 else ()
+
+
+def last(p):
+    m = LAST.match(p.lines[-1]) if p.lines else None
+    check(m, p)
+    return [int(x) for x in m.groups()]
+
+
+def test_everything_arrives():
+    start = time.monotonic()
+    p = t.run("demo", *FEWER, limit=120)
+    sent, received, lost, duplicated, reordered, kills, retransmitted = last(p)
+    check(p.rc == 0 and not p.err, p)
+    check(sent >= (10000 if FEWER else 100000) and sent == received and kills >= 5 and retransmitted >= 1, p)
+    check(lost == duplicated == reordered == 0, p)
+    check(FEWER or time.monotonic() - start < 30, "it took", time.monotonic() - start)
+    pids = re.findall(r"is pid (\d+)", p.out)
+    check(len(set(pids)) == 2 and "\r" not in p.out, p)
+
+
+def test_dropped_message_is_noticed():
+    for args, env in ((("--fault", "drop"), {}), ((), {"URDS_DEMO_FAULT": "drop"})):
+        p = t.run("demo", *args, "--messages", 10000, "--time-limit", 100, env=env, limit=120)
+        sent, received, lost, duplicated, reordered, _, _ = last(p)
+        check(p.rc == 1 and sent == 10000 and received == 9999, p)
+        check(lost == 1 and duplicated == 0 and reordered == 0, p)
+
+
+def test_dropped_message_is_noticed_in_a_whole_demo():
+    if FEWER:
+        raise t.Skip("too slow here; the shorter one has run")
+    p = t.run("demo", "--fault", "drop", limit=60)
+    check(p.rc == 1 and last(p)[2] == 1, p)
+
+
+def test_taken_address_is_explained():
+    owner = t.listen("127.0.0.2")
+    p = t.run("demo", limit=60)
+    check(p.rc == 1 and f"pid {owner.pid}" in p.err and "127.0.0.2" in p.err, p)
+    check(last(p)[0] == 0, p)
+
+
+def test_taken_port_is_explained():
+    with socket.create_server(("127.0.0.1", 16385)):
+        p = t.run("demo", limit=60)
+    check(p.rc == 1 and "127.0.0.1" in p.err and "16385" in p.err, p)
+
+
+def is_gone(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_nodes_do_not_outlive_the_command():
+    for sig, rc in ((signal.SIGKILL, -9), (signal.SIGTERM, 1), (signal.SIGINT, 1)):
+        p = t.Proc("demo")
+        pids = p.expect(r"is pid (\d+), .* is pid (\d+)").groups()
+        p.signal(sig)
+        check(p.end() == rc, p)
+        t.until(lambda: all(is_gone(x) for x in pids), "a node lives on")
+
+
+def test_node_that_dies_ends_it():
+    p = t.Proc("demo")
+    pid = int(p.expect(r"is pid (\d+), ").group(1))
+    os.kill(pid, signal.SIGKILL)
+    check(p.end() == 1 and f"pid {pid}" in p.err, p)
+    last(p)
+
+
+def test_time_limit():
+    p = t.Proc("demo", "--time-limit", 2)
+    pid = int(p.expect(r"is pid (\d+), ").group(1))
+    os.kill(pid, signal.SIGSTOP)
+    check(p.end() == 1 and "--time-limit" in p.err, p)
+
+
+def test_bad_input():
+    for args, words in ((("x",), "'x'"), (("--fault", "x"), "'x'"), (("--messages", "x"), "--messages x"),
+                        (("--time-limit", "0"), "--time-limit 0"), (("--nosuch",), "--help")):
+        p = t.run("demo", *args)
+        check(p.rc == 2 and words in p.err and not p.out, p)
+    p = t.run("demo", env={"URDS_DEMO_FAULT": "x"})
+    check(p.rc == 2 and "'x'" in p.err, p)
+
+
+t.main(globals())
