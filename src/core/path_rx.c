@@ -12,6 +12,8 @@
 
 /* A chunk with less room than this is not read into any further. */
 #define CHUNK_ROOM_MIN 8192u
+/* A body that has filled its buffer gets one so many times larger: what a header claims costs a peer a part of it. */
+#define BODY_GROWTH 16u
 
 void urds_path_rx_init(struct urds_path_rx *r, struct urds_mem *mem)
 {
@@ -47,7 +49,7 @@ static int chunk_new(struct urds_path_rx *r)
 static int body_grow(struct urds_path_rx *r)
 {
 	struct urds_buf *was = r->body, *b;
-	size_t want = (size_t)urds_buf_cap(was) * 4;
+	size_t want = (size_t)urds_buf_cap(was) * BODY_GROWTH;
 
 	if (want > r->cur.len)
 		want = r->cur.len;
@@ -208,6 +210,19 @@ static bool emit(struct urds_rx_batch *out, const struct urds_rx_cur *m, struct 
 	return kind == URDS_FRAME_PROBE || kind == URDS_FRAME_PROBE_ANSWER;
 }
 
+/* A probe's extensions are read with its header; one with a payload, which nobody sends, would be whole
+ * only later, when they are gone. It is an ordinary ping then, and such an answer nothing. */
+static enum urds_frame_kind frame_kind(const struct urds_path_rx *r, const struct urds_hdr *h)
+{
+	enum urds_frame_kind kind = urds_hdr_kind(h, r->urds);
+
+	if (h->len > 0 && kind == URDS_FRAME_PROBE)
+		return URDS_FRAME_PING;
+	if (h->len > 0 && kind == URDS_FRAME_PROBE_ANSWER)
+		return URDS_FRAME_IGNORE;
+	return kind;
+}
+
 static void header(struct urds_path_rx *r, const struct urds_hdr *h, enum urds_frame_kind kind,
 		   struct urds_rx_batch *out)
 {
@@ -234,6 +249,49 @@ static bool accept_frame(struct urds_path_rx *r, const struct urds_rx_cur *m, st
 	return false;
 }
 
+/* The usual case, kept tight: whole messages for sockets, one after the other in the chunk. Stops at whatever is
+ * something else. */
+static void whole_messages(struct urds_path_rx *r, struct urds_rx_batch *out, uint32_t *refs)
+{
+	struct urds_buf *c = r->chunk;
+	uint8_t *p = urds_buf_data(c) + r->parsed, *end = urds_buf_data(c) + c->used;
+	uint64_t next = r->next_rx, ack = out->ack_seen;
+	uint32_t bytes = 0, n;
+
+	while (out->n < URDS_RX_ITEMS && (n = urds_splitter_whole(&r->split, p, (size_t)(end - p))) > 0) {
+		struct urds_rx_item *it = &out->v[out->n];
+		uint16_t dport = urds_be16_load(p + URDS_HDR_OFF_DPORT);
+		uint8_t flags = p[URDS_HDR_OFF_FLAGS];
+		uint64_t h_ack;
+
+		if (dport <= URDS_PROBE_PORT || (flags & ~URDS_F_ACK_REQUIRED))
+			break;
+		it->seq = urds_be64_load(p + URDS_HDR_OFF_SEQ);
+		next = it->seq + 1;
+		h_ack = urds_be64_load(p + URDS_HDR_OFF_ACK);
+		if (h_ack > ack)
+			ack = h_ack;
+		it->len = n - URDS_HDR_LEN;
+		it->buf = it->len > 0 ? c : NULL;
+		*refs += it->len > 0;
+		it->payload = p + URDS_HDR_LEN;
+		it->sport = urds_be16_load(p + URDS_HDR_OFF_SPORT);
+		it->dport = dport;
+		it->kind = URDS_RX_DATA;
+		it->flags = flags;
+		out->ack_wanted |= (flags & URDS_F_ACK_REQUIRED) != 0;
+		out->n++;
+		out->headers++;
+		bytes += n;
+		p += n;
+	}
+	r->next_rx = next;
+	if (r->urds)
+		out->ack_seen = ack;
+	out->wire_bytes += bytes;
+	r->parsed = (uint32_t)(p - urds_buf_data(c));
+}
+
 int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out)
 {
 	uint32_t refs = 0;
@@ -244,16 +302,21 @@ int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out)
 	out->ack_seen = 0;
 	out->ack_wanted = false;
 	while (r->chunk) {
-		struct urds_buf *from = r->body ? r->body : r->chunk;
-		uint32_t *at = r->body ? &r->body_parsed : &r->parsed;
-		uint8_t *p = urds_buf_data(from) + *at;
-		uint32_t len = from->used - *at;
+		struct urds_buf *from;
 		struct urds_piece piece;
+		uint32_t *at, len;
+		uint8_t *p;
 		struct urds_rx_cur m;
 		enum urds_frame_kind kind;
 		bool end = false;
 		int n;
 
+		if (!r->body)
+			whole_messages(r, out, &refs);
+		from = r->body ? r->body : r->chunk;
+		at = r->body ? &r->body_parsed : &r->parsed;
+		p = urds_buf_data(from) + *at;
+		len = from->used - *at;
 		if (len == 0)
 			break;
 		if (out->n == URDS_RX_ITEMS) {
@@ -270,7 +333,7 @@ int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out)
 		case URDS_PIECE_NONE:
 			continue;
 		case URDS_PIECE_MSG:
-			kind = urds_hdr_kind(&piece.hdr, r->urds);
+			kind = frame_kind(r, &piece.hdr);
 			header(r, &piece.hdr, kind, out);
 			m = (struct urds_rx_cur){.seq = piece.hdr.seq,
 						 .len = piece.len,
@@ -282,7 +345,7 @@ int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out)
 				end = emit(out, &m, r->chunk, p + n - piece.len, &refs);
 			break;
 		case URDS_PIECE_BEGIN:
-			kind = urds_hdr_kind(&piece.hdr, r->urds);
+			kind = frame_kind(r, &piece.hdr);
 			header(r, &piece.hdr, kind, out);
 			if (refs > 0) /* the chunk may be let go of */
 				urds_buf_hold(r->chunk, refs);

@@ -37,11 +37,13 @@ struct urds_slot {
 	uint8_t kind;  /* enum urds_peer_kind */
 	uint8_t tries; /* failures in a row: the backoff */
 	bool heard;    /* a header has come on this connection */
+	uint8_t lane;  /* accepted: source port modulo 8 (W5); else URDS_PATHS_MAX */
 };
 
 struct urds_parked {
 	bool is_used;
 	uint8_t slot;	/* the one it is for, or URDS_PATHS_MAX: any */
+	uint8_t lane;	/* source port modulo 8 */
 	urds_ns since;
 };
 

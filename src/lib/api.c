@@ -114,6 +114,16 @@ static void put_addr(const struct urds_endpoint *at, struct sockaddr *sa, sockle
 	*len = n;
 }
 
+static bool owns(struct urds_ctx *e, const struct urds_addr *a)
+{
+	bool owned;
+
+	urds_rwlock_read_acquire(&e->table);
+	owned = node_find(e, a) != NULL;
+	urds_rwlock_read_release(&e->table);
+	return owned;
+}
+
 int urds_bind(struct urds_sock *s, const struct sockaddr *addr, socklen_t len)
 {
 	struct urds_endpoint at;
@@ -126,7 +136,7 @@ int urds_bind(struct urds_sock *s, const struct sockaddr *addr, socklen_t len)
 		rc = urds_fail(URDS_EINVAL, "urds_bind: not a unicast IPv4 or IPv6 address of this host (an RDS socket "
 					    "cannot be bound to 0.0.0.0 or ::; a link-local one needs its scope)");
 	else if ((rc = sock_bind(s, &at)) < 0)
-		rc = urds_fail_bind(rc, &at.addr, at.port);
+		rc = urds_fail_bind(rc, &at.addr, at.port, owns(s->e, &at.addr));
 	sock_drop(s);
 	return rc;
 }
@@ -385,7 +395,7 @@ static void put_timestamp(struct urds_sock *s, struct msghdr *m)
 	size_t room = m->msg_control ? m->msg_controllen : 0;
 	struct cmsghdr *c;
 	struct timeval tv;
-	uint64_t now = urds_wall_ns();
+	uint64_t now;
 
 	m->msg_controllen = 0;
 	if (!(s->options & SOCK_OPT_TIMESTAMP))
@@ -394,6 +404,7 @@ static void put_timestamp(struct urds_sock *s, struct msghdr *m)
 		m->msg_flags |= MSG_CTRUNC;
 		return;
 	}
+	now = urds_wall_ns();
 	tv.tv_sec = (time_t)(now / 1000000000u);
 	tv.tv_usec = (suseconds_t)(now % 1000000000u / 1000);
 	c = m->msg_control;

@@ -366,6 +366,8 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 		*at = e->next;
 	urds_lock_release(&all_lock);
 
+	if (e->stop_records)
+		e->stop_records(e);
 	atomic_store(&e->stop, true);
 	atomic_store(&e->lease, 0);
 	urds_wake_ring(&e->wake);

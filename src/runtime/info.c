@@ -85,10 +85,17 @@ static void count_path(struct peer *p, void *arg)
 
 static void counters(struct out *o)
 {
-	uint64_t extra[2] = {0};
+	uint64_t extra[2] = {0}, delivered = 0;
 	uint8_t el[40];
 
 	peer_each(o->e, count_path, extra);
+	urds_rwlock_read_acquire(&o->e->table);
+	for (struct urds_sock *s = o->e->socks; s; s = s->next) {
+		urds_lock_acquire(&s->rx_lock);
+		delivered += s->delivered;
+		urds_lock_release(&s->rx_lock);
+	}
+	urds_rwlock_read_release(&o->e->table);
 	for (int i = 0; i < URDS_C_MAX; i++) {
 		uint64_t v = atomic_load_explicit(&o->e->counters[i], memory_order_relaxed);
 
@@ -96,6 +103,8 @@ static void counters(struct out *o)
 			v += extra[0];
 		else if (i == URDS_C_copy_from_user)
 			v += extra[1];
+		else if (i == URDS_C_recv_delivered)
+			v += delivered;
 		memset(el, 0, sizeof el);
 		strncpy((char *)el, urds_counter_names[i], 31);
 		memcpy(el + 32, &v, 8);

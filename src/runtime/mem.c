@@ -12,6 +12,9 @@
 #define REGION_BLOCKS (URDS_REGION_BYTES / URDS_BLOCK_BYTES)
 _Static_assert(REGION_BLOCKS == 64, "one word tells which blocks are free");
 
+/* Kept mapped though empty: mapping and clearing pages costs more than a message. */
+#define SPARE_BYTES (8 * URDS_REGION_BYTES)
+
 struct urds_region {
 	struct urds_region *next, *prev;
 	uint8_t *base;
@@ -140,8 +143,7 @@ static void block_put(struct urds_mem *m, void *ptr, unsigned blocks)
 	assert(!(r->free & run_mask(blocks, at)));
 	r->free |= run_mask(blocks, at);
 	p->used -= (uint64_t)blocks * URDS_BLOCK_BYTES;
-	/* One empty region is kept, so that a ping-pong does not map and unmap. */
-	if (r->free == ~0ull && p->mapped > URDS_REGION_BYTES && p->used < p->mapped / 2) {
+	if (r->free == ~0ull && p->mapped > p->used + SPARE_BYTES) {
 		region_free(p, r);
 	} else if (r->prev && !r->prev->free) {
 		region_unlink(p, r);

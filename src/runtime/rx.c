@@ -155,7 +155,7 @@ static bool ack_due(struct path *h, const struct urds_rx_batch *b)
 static void handle(struct path *h, struct urds_rx_batch *b)
 {
 	struct urds_ctx *e = h->peer->e;
-	bool transmit = false, flipped = false;
+	bool transmit = false, acked = false, flipped = false;
 	size_t i = 0;
 
 	if (b->headers > 0 && !h->is_heard) {
@@ -196,10 +196,12 @@ static void handle(struct path *h, struct urds_rx_batch *b)
 	transmit |= ack_due(h, b);
 	if (b->ack_seen > atomic_load_explicit(&h->ack_seen, memory_order_relaxed)) {
 		atomic_store_explicit(&h->ack_seen, b->ack_seen, memory_order_release);
-		transmit = true;
+		acked = true;
 	}
 	if (transmit)
 		path_transmit(h);
+	else if (acked)
+		path_acked(h);
 	if (flipped)
 		maps_push(h->peer->node);
 }

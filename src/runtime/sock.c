@@ -22,6 +22,9 @@
 #define ROOM_POLL_MIN_NS URDS_US(100)
 #define ROOM_POLL_MAX_NS URDS_MS(5)
 
+/* In a burst the clock is read for one message in so many: the flusher keeps the 50 us anyway. */
+#define BURST_CLOCK 16
+
 static _Thread_local struct {
 	urds_ns last_return;
 	unsigned streak;
@@ -65,6 +68,7 @@ void sock_drop(struct urds_sock *s)
 
 	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
 		return;
+	urds_count(e, URDS_C_recv_delivered, s->delivered);
 	if (s->hot)
 		peer_drop(s->hot->peer);
 	if (s->to)
@@ -294,52 +298,94 @@ static int append(struct urds_sock *s, struct path *h, uint16_t dport, const str
 	return 0;
 }
 
+static void set_busy(struct urds_ctx *e)
+{
+	if (!atomic_load_explicit(&e->is_busy, memory_order_relaxed))
+		atomic_store_explicit(&e->is_busy, true, memory_order_relaxed);
+}
+
 /* Sends now, or leaves it for the burst it is part of. */
-static void send_or_gather(struct path *h, uint32_t len, urds_ns now, bool more)
+static void send_or_gather(struct path *h, uint32_t len, bool more)
 {
 	uint32_t size = URDS_HDR_LEN + len;
 	uint32_t have = atomic_fetch_add_explicit(&h->gathered, size, memory_order_relaxed) + size;
+	bool full = have >= (len >= 4096 ? GATHER_BYTES_BIG : GATHER_BYTES);
+	bool dirty = atomic_load_explicit(&h->is_dirty, memory_order_relaxed);
+	urds_ns now;
 
-	burst.streak = now - burst.last_return < BURST_GAP_NS ? burst.streak + 1 : 0;
-	if ((more || burst.streak >= BURST_STREAK) &&
-	    have < (len >= 4096 ? GATHER_BYTES_BIG : GATHER_BYTES) &&
+	if (burst.streak >= BURST_STREAK && dirty && !full && ++burst.streak % BURST_CLOCK)
+		return;
+	now = urds_clock_ns();
+	burst.streak = now - burst.last_return < BURST_GAP_NS * (burst.streak >= BURST_STREAK ? BURST_CLOCK : 1)
+			       ? burst.streak + 1
+			       : 0;
+	if ((more || burst.streak >= BURST_STREAK) && !full &&
+	    (!dirty || now - atomic_load_explicit(&h->gather_since, memory_order_relaxed) < GATHER_NS) &&
 	    atomic_load_explicit(&h->link, memory_order_relaxed)) {
-		if (!atomic_load_explicit(&h->is_dirty, memory_order_relaxed)) {
+		if (!dirty)
 			path_gather(h, now);
-			burst.last_return = now;
-			return;
-		}
-		if (now - atomic_load_explicit(&h->gather_since, memory_order_relaxed) < GATHER_NS) {
-			burst.last_return = now;
-			return;
-		}
+		burst.last_return = now;
+		return;
 	}
 	if (have > size)
 		urds_count(h->peer->e, URDS_C_gathered, 1);
 	atomic_store_explicit(&h->gather_since, now, memory_order_relaxed);
 	path_transmit(h);
+	if (burst.streak >= BURST_STREAK) {
+		/* Its acknowledgements, rather than have the loop thread woken by each. */
+		path_receive(h);
+		set_busy(h->peer->e);
+	}
 	burst.last_return = urds_clock_ns();
+}
+
+/* The usual case, in one visit to the lock: the destination is the last one's, there is room, nothing of
+ * its peer is congested. NULL: the long way. */
+static struct path *route_and_charge(struct urds_sock *s, const struct urds_addr *to, uint32_t len)
+{
+	struct path *h = NULL;
+
+	urds_lock_acquire(&s->tx_lock);
+	if (s->to && urds_addr_eq(&s->to_addr, to) &&
+	    !atomic_load_explicit(&s->to->peer->congested, memory_order_relaxed) &&
+	    s->txq.queued * 2 <= s->txq.sndbuf && urds_txq_charge(&s->txq, len) == 0) {
+		h = s->to;
+		peer_hold(h->peer);
+	}
+	urds_lock_release(&s->tx_lock);
+	return h;
+}
+
+static int route_and_wait(struct urds_sock *s, const struct urds_endpoint *to, uint32_t len, bool dontwait,
+			  struct path **out)
+{
+	urds_ns deadline = s->sndtimeo ? urds_clock_ns() + s->sndtimeo : URDS_NEVER;
+	int rc = route(s, &to->addr, out);
+
+	if (rc < 0)
+		return rc;
+	rc = wait_uncongested(s, (*out)->peer, to->port, dontwait, deadline);
+	if (rc == 0)
+		rc = wait_room(s, *out, len, dontwait, deadline);
+	if (rc < 0)
+		peer_drop((*out)->peer);
+	return rc;
 }
 
 int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *iov, size_t n,
 	      size_t len, bool dontwait, bool more)
 {
 	struct urds_ctx *e = s->e;
-	urds_ns now = urds_clock_ns(), deadline;
 	struct path *h;
-	int rc;
+	int rc = 0;
 
 	if (len > URDS_MSG_MAX)
 		return -URDS_EMSGSIZE;
-	deadline = s->sndtimeo ? now + s->sndtimeo : URDS_NEVER;
-	rc = route(s, &to->addr, &h);
+	h = route_and_charge(s, &to->addr, (uint32_t)len);
+	if (!h)
+		rc = route_and_wait(s, to, (uint32_t)len, dontwait, &h);
 	if (rc < 0)
 		return rc;
-	rc = wait_uncongested(s, h->peer, to->port, dontwait, deadline);
-	if (rc == 0)
-		rc = wait_room(s, h, (uint32_t)len, dontwait, deadline);
-	if (rc < 0)
-		goto out;
 	rc = append(s, h, to->port, iov, n, (uint32_t)len);
 	if (rc < 0) {
 		sock_freed(s, len);
@@ -347,7 +393,7 @@ int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct 
 	}
 	if (!atomic_load_explicit(&h->link, memory_order_relaxed))
 		path_want(h);
-	send_or_gather(h, (uint32_t)len, now, more);
+	send_or_gather(h, (uint32_t)len, more);
 	if (urds_loop_pending(e->loop))
 		engine_run_loop(e);
 	if (atomic_load_explicit(&s->is_watched, memory_order_relaxed))
@@ -424,6 +470,7 @@ static int take(struct urds_sock *s, struct urds_rxq_ent *out, bool peek, bool *
 	} else if (urds_rxq_pop(&s->rxq, out) & URDS_RXQ_CLEAR) {
 		*flipped = sock_flip(s, false);
 	}
+	s->delivered++;
 	return 1;
 }
 
@@ -451,6 +498,7 @@ int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool
 
 	flush_dirty(e, URDS_NEVER);
 	rc = try_take(s, out, peek);
+	set_busy(e);
 	if (rc == 0 && atomic_load_explicit(&e->ready, memory_order_relaxed)) {
 		ready_run(e);
 		rc = try_take(s, out, peek);
@@ -481,10 +529,7 @@ int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool
 		if (rc == 0)
 			rc = try_take(s, out, peek);
 	}
-	if (rc < 0)
-		return rc;
-	urds_count(e, URDS_C_recv_delivered, 1);
-	return 0;
+	return rc < 0 ? rc : 0;
 }
 
 bool sock_has_queued(struct urds_sock *s)

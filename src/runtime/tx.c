@@ -131,6 +131,14 @@ static void transmit_round(struct path *h)
 	for (int i = 0; i < SENDS_MAX; i++)
 		if (send_once(h, l, &env))
 			break;
+	if (h->tx.log.tombs > 0) {
+		struct urds_log_freed_list freed;
+
+		/* Cancelled messages that were passed over leave nothing to acknowledge. */
+		urds_lock_acquire(&h->append);
+		urds_log_ack_seq(&h->tx.log, 0, &freed);
+		urds_lock_release(&h->append);
+	}
 	if (!urds_log_is_empty(&h->tx.log))
 		arm_poll(h);
 }
@@ -151,6 +159,20 @@ void path_transmit(struct path *h)
 		if (!urds_tx_role_leave(&h->role))
 			return;
 	}
+}
+
+void path_acked(struct path *h)
+{
+	/* A burst in the making is not cut short by each acknowledgement of the one before. */
+	if (!atomic_load_explicit(&h->is_dirty, memory_order_relaxed)) {
+		path_transmit(h);
+		return;
+	}
+	if (!urds_tx_role_enter(&h->role))
+		return;
+	path_release_acked(h, atomic_load_explicit(&h->link, memory_order_acquire));
+	if (urds_tx_role_pass(&h->role))
+		path_transmit(h);
 }
 
 /* ---------------------------------------------------------------- bursts */
