@@ -623,7 +623,7 @@ void peer_timer(struct peer *p, urds_ns now)
 	}
 	for (unsigned i = 0; i < nack; i++) {
 		atomic_store(&ack[i]->ack_timer, false);
-		if (atomic_load(&ack[i]->rx_unacked) == 0)
+		if (atomic_load(&ack[i]->rx_unacked) == 0 && !(atomic_load(&ack[i]->tx.want) & URDS_WANT_ACK))
 			continue;
 		urds_path_tx_want_ack(&ack[i]->tx);
 		path_transmit(ack[i]);

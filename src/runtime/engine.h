@@ -311,6 +311,8 @@ void timer_run(struct urds_ctx *e, urds_ns now);
 
 /* ---- tx.c */
 void path_transmit(struct path *p);
+/* Owes an urds peer an acknowledgement: at the latest in URDS_ACK_DELAY_NS. */
+void ack_later(struct path *p);
 /* The peer acknowledged something: releases it. */
 void path_acked(struct path *p);
 /* Waits for the role, which nobody holds long. */
