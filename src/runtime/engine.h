@@ -179,7 +179,7 @@ struct peer {
 	urds_ns deadline;		/* timer lock */
 	uint32_t heap_at;		/* timer lock; 0: not in the heap */
 	bool is_gone;			/* table lock: out of the table */
-	bool is_loop;			/* both ends are ours: connections run in memory */
+	_Atomic bool is_loop;		/* both ends are ours: connections run in memory */
 };
 
 struct node {
