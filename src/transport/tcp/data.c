@@ -11,7 +11,9 @@
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "platform/addr.h"
 
@@ -51,6 +53,25 @@ static struct msghdr msg_of(const struct urds_iov *v, size_t n)
 	return m;
 }
 
+/* Straight to the kernel: these never block, and the library's wrappers would be cancellation points, where a
+ * thread could be ended with the path's role in its hands. One piece, the usual case, spares the kernel the
+ * message header. */
+static ssize_t send_now(int fd, const struct msghdr *m)
+{
+	const int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+
+	if (m->msg_iovlen == 1)
+		return syscall(SYS_sendto, fd, m->msg_iov[0].iov_base, m->msg_iov[0].iov_len, flags, NULL, 0);
+	return syscall(SYS_sendmsg, fd, m, flags);
+}
+
+static ssize_t recv_now(int fd, struct msghdr *m)
+{
+	if (m->msg_iovlen == 1)
+		return syscall(SYS_recvfrom, fd, m->msg_iov[0].iov_base, m->msg_iov[0].iov_len, MSG_DONTWAIT, NULL, NULL);
+	return syscall(SYS_recvmsg, fd, m, MSG_DONTWAIT);
+}
+
 static int tx(struct urds_link *base, const struct urds_iov *v, size_t n, size_t *taken,
 	      size_t *released)
 {
@@ -68,7 +89,7 @@ static int tx(struct urds_link *base, const struct urds_iov *v, size_t n, size_t
 		ssize_t sent;
 
 		if (asked > 0) {
-			sent = sendmsg(l->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+			sent = send_now(l->fd, &m);
 			urds_tcp_count(&st->tx_calls, 1);
 			if (sent < 0 && errno == EINTR)
 				continue;
@@ -110,7 +131,7 @@ static enum urds_rx_how rx(struct urds_link *base, const struct urds_iov *v, siz
 	if (iov_bytes(v, m.msg_iovlen) == 0)
 		return URDS_RX_WAIT; /* asking for nothing would look like EOF */
 	do {
-		r = recvmsg(l->fd, &m, MSG_DONTWAIT);
+		r = recv_now(l->fd, &m);
 		urds_tcp_count(&st->rx_calls, 1);
 	} while (r < 0 && errno == EINTR);
 	if (r > 0) {
