@@ -72,7 +72,7 @@ void urds_log_init(struct urds_log *l, struct urds_mem *mem, uint64_t base)
 	memset(l, 0, sizeof *l);
 	l->mem = mem;
 	l->next_seq = l->tail_seq = base;
-	l->run_end = l->replay_end = i;
+	l->run_end = l->replay_end = l->stamped = i;
 	atomic_init(&l->claimed, i);
 	urds_claim_rewind(&l->mark, i);
 }
@@ -175,8 +175,9 @@ int urds_log_claim(struct urds_log *l, uint32_t len, void *owner, uint16_t dport
 	return 0;
 }
 
-/* The usual case, kept tight: small messages that follow the one just gathered, in the same chunk. */
-static void gather_row(struct urds_log_chunk *c, uint32_t *index, uint32_t end, size_t max_bytes, size_t *sum,
+/* The usual case, kept tight: small messages that follow the one just gathered, in the same chunk. Return: were
+ * there any? */
+static bool gather_row(struct urds_log_chunk *c, uint32_t *index, uint32_t end, size_t max_bytes, size_t *sum,
 		       struct urds_iov *v, uint8_t **last)
 {
 	struct urds_log_chunk *next = chunk_next(c);
@@ -194,13 +195,14 @@ static void gather_row(struct urds_log_chunk *c, uint32_t *index, uint32_t end, 
 	v->len += bytes;
 	*sum += bytes;
 	*index = i;
+	return bytes > 0;
 }
 
 size_t urds_log_gather(struct urds_log *l, struct urds_iov *iov, size_t max, size_t max_bytes, uint64_t ack,
 		       bool want_ack, size_t *bytes)
 {
 	uint32_t i = atomic_load_explicit(&l->mark.sent, memory_order_relaxed);
-	uint32_t end = urds_claim_claimed(&l->claimed), off = l->at_off;
+	uint32_t end = urds_claim_claimed(&l->claimed), off = l->at_off, last_i = 0;
 	uint8_t *last = NULL;
 	struct urds_log_chunk *c;
 	size_t n = 0, sum = 0;
@@ -239,18 +241,22 @@ size_t urds_log_gather(struct urds_log *l, struct urds_iov *iov, size_t max, siz
 			n++;
 		}
 		sum += len - off;
-		if (off == 0)
+		if (off == 0) {
 			last = p;
+			last_i = i;
+		}
 		i++;
 		off = 0;
-		if (!e->is_big)
-			gather_row(c, &i, end, max_bytes, &sum, &iov[n - 1], &last);
+		if (!e->is_big && gather_row(c, &i, end, max_bytes, &sum, &iov[n - 1], &last))
+			last_i = i - 1;
 	}
 	l->run_end = i;
 	if (last && ack)
 		urds_be64_store(last + URDS_HDR_OFF_ACK, ack);
 	if (last && want_ack)
 		last[URDS_HDR_OFF_FLAGS] |= URDS_F_ACK_REQUIRED;
+	if (last && (ack || want_ack) && !urds_claim_before(last_i, l->stamped))
+		l->stamped = last_i + 1;
 	*bytes = sum;
 	if (sum == 0) /* nothing but tombstones, or nothing committed: end the run here */
 		urds_log_taken(l, 0, 0, &(uint32_t){0});
@@ -293,17 +299,18 @@ uint32_t urds_log_taken(struct urds_log *l, size_t bytes, uint32_t link_pos, uin
 	return out;
 }
 
-/* Releases up to index @end (<= sent) while @link_pos, if given, covers them. */
+/* Releases up to index @end (<= sent) while @link_pos, if given, covers them, and then what was cancelled
+ * unsent: nobody will ever acknowledge that. */
 static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos, struct urds_log_freed_list *out)
 {
+	uint32_t i = (uint32_t)l->tail_seq, sent = urds_claim_sent(&l->mark);
 	struct urds_log_chunk *c = l->oldest;
-	uint32_t i = (uint32_t)l->tail_seq;
 	bool full = false;
 
 	out->n = 0;
-	if (i == end)
+	if (i == sent)
 		return false;
-	for (; i != end; i++) {
+	for (; i != sent; i++) {
 		struct urds_log_freed *f = out->n > 0 ? &out->v[out->n - 1] : NULL;
 		struct urds_log_ent *e;
 		uint8_t state;
@@ -311,7 +318,8 @@ static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos, 
 		c = chunk_of(c, i);
 		e = chunk_ent(c, i - c->first);
 		state = atomic_load_explicit(&e->state, memory_order_relaxed);
-		if (link_pos && state != URDS_CLAIM_SKIPPED && urds_claim_before(*link_pos, e->link_end))
+		if (state != URDS_CLAIM_SKIPPED &&
+		    (!urds_claim_before(i, end) || (link_pos && urds_claim_before(*link_pos, e->link_end))))
 			break;
 		if (state == URDS_CLAIM_TOMB || state == URDS_CLAIM_SKIPPED) {
 			l->tombs--; /* its owner was told when it was cancelled */
@@ -333,6 +341,8 @@ static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos, 
 	l->tail_seq += i - (uint32_t)l->tail_seq;
 	if (urds_claim_before(l->replay_end, i))
 		l->replay_end = i; /* never falls so far behind that it looks ahead */
+	if (urds_claim_before(l->stamped, i))
+		l->stamped = i;
 	if (l->tail_seq == l->next_seq)
 		free_before(l, NULL);
 	else
@@ -349,12 +359,11 @@ bool urds_log_ack_pos(struct urds_log *l, uint32_t link_pos, struct urds_log_fre
 
 bool urds_log_ack_seq(struct urds_log *l, uint64_t seq, struct urds_log_freed_list *out)
 {
-	uint32_t sent = urds_claim_sent(&l->mark);
-	uint64_t sent_seq = l->tail_seq + (sent - (uint32_t)l->tail_seq);
+	uint32_t tail = (uint32_t)l->tail_seq;
+	uint64_t sent_seq = l->tail_seq + (urds_claim_sent(&l->mark) - tail);
 
-	out->n = 0;
 	if (seq < l->tail_seq || seq >= sent_seq)
-		return false;
+		return release(l, tail, NULL, out);
 	return release(l, (uint32_t)seq + 1, NULL, out);
 }
 
@@ -395,10 +404,12 @@ void urds_log_rewind(struct urds_log *l)
 {
 	uint32_t tail = (uint32_t)l->tail_seq, sent = atomic_load_explicit(&l->mark.sent, memory_order_relaxed);
 	struct urds_log_chunk *c = l->oldest;
+	uint32_t end;
 
 	if (l->at_off > 0)
 		sent++;
-	for (uint32_t i = tail; i != sent; i++) {
+	end = urds_claim_before(sent, l->stamped) ? l->stamped : sent;
+	for (uint32_t i = tail; i != end; i++) {
 		struct urds_log_ent *e;
 		uint8_t *p;
 
@@ -408,8 +419,12 @@ void urds_log_rewind(struct urds_log *l)
 		/* An ack or a request for one was meant for the old connection (section 15 of the wire
 		 * rules: nothing of it may reach a peer that did not negotiate). */
 		memset(p + URDS_HDR_OFF_ACK, 0, 8);
-		p[URDS_HDR_OFF_FLAGS] = URDS_F_RETRANSMITTED;
+		if (urds_claim_before(i, sent))
+			p[URDS_HDR_OFF_FLAGS] = URDS_F_RETRANSMITTED;
+		else
+			p[URDS_HDR_OFF_FLAGS] &= (uint8_t)~URDS_F_ACK_REQUIRED;
 	}
+	l->stamped = tail;
 	if (urds_claim_before(l->replay_end, sent))
 		l->replay_end = sent;
 	l->at = NULL;

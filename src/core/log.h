@@ -50,6 +50,7 @@ struct urds_log {
 	uint32_t at_off;	   /* bytes of that entry already handed out */
 	uint32_t run_end;	   /* index after the last entry of the current gather */
 	uint32_t replay_end;	   /* entries before it were out on an earlier connection */
+	uint32_t stamped;	   /* entries from here on carry no ack of this connection */
 };
 
 /* @base: first sequence number (W2: time-based). */
@@ -103,7 +104,9 @@ struct urds_log_freed_list {
 /* append + tx. Releases sent messages whose bytes end at or before stream position @link_pos.
  * Return: true if the list is full and there may be more: call again. */
 bool urds_log_ack_pos(struct urds_log *l, uint32_t link_pos, struct urds_log_freed_list *out);
-/* append + tx. The same up to and including sequence @seq; one beyond what was sent is ignored (E6). */
+/* append + tx. The same up to and including sequence @seq; one beyond what was sent is ignored (E6). Either call
+ * also clears away what the transmitter has skipped: after a gather that found only cancelled messages,
+ * urds_log_ack_seq(l, 0, &f) gives their memory back. */
 bool urds_log_ack_seq(struct urds_log *l, uint64_t seq, struct urds_log_freed_list *out);
 
 /* append. Cancels every committed message of @owner to @dport (-1: any) of which no byte is out in the

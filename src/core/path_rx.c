@@ -12,6 +12,8 @@
 
 /* A chunk with less room than this is not read into any further. */
 #define CHUNK_ROOM_MIN 8192u
+/* A body that has filled its buffer gets one so many times larger: what a header claims costs a peer a part of it. */
+#define BODY_GROWTH 16u
 
 void urds_path_rx_init(struct urds_path_rx *r, struct urds_mem *mem)
 {
@@ -47,7 +49,7 @@ static int chunk_new(struct urds_path_rx *r)
 static int body_grow(struct urds_path_rx *r)
 {
 	struct urds_buf *was = r->body, *b;
-	size_t want = (size_t)urds_buf_cap(was) * 4;
+	size_t want = (size_t)urds_buf_cap(was) * BODY_GROWTH;
 
 	if (want > r->cur.len)
 		want = r->cur.len;
@@ -208,6 +210,19 @@ static bool emit(struct urds_rx_batch *out, const struct urds_rx_cur *m, struct 
 	return kind == URDS_FRAME_PROBE || kind == URDS_FRAME_PROBE_ANSWER;
 }
 
+/* A probe's extensions are read with its header; one with a payload, which nobody sends, would be whole
+ * only later, when they are gone. It is an ordinary ping then, and such an answer nothing. */
+static enum urds_frame_kind frame_kind(const struct urds_path_rx *r, const struct urds_hdr *h)
+{
+	enum urds_frame_kind kind = urds_hdr_kind(h, r->urds);
+
+	if (h->len > 0 && kind == URDS_FRAME_PROBE)
+		return URDS_FRAME_PING;
+	if (h->len > 0 && kind == URDS_FRAME_PROBE_ANSWER)
+		return URDS_FRAME_IGNORE;
+	return kind;
+}
+
 static void header(struct urds_path_rx *r, const struct urds_hdr *h, enum urds_frame_kind kind,
 		   struct urds_rx_batch *out)
 {
@@ -318,7 +333,7 @@ int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out)
 		case URDS_PIECE_NONE:
 			continue;
 		case URDS_PIECE_MSG:
-			kind = urds_hdr_kind(&piece.hdr, r->urds);
+			kind = frame_kind(r, &piece.hdr);
 			header(r, &piece.hdr, kind, out);
 			m = (struct urds_rx_cur){.seq = piece.hdr.seq,
 						 .len = piece.len,
@@ -330,7 +345,7 @@ int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out)
 				end = emit(out, &m, r->chunk, p + n - piece.len, &refs);
 			break;
 		case URDS_PIECE_BEGIN:
-			kind = urds_hdr_kind(&piece.hdr, r->urds);
+			kind = frame_kind(r, &piece.hdr);
 			header(r, &piece.hdr, kind, out);
 			if (refs > 0) /* the chunk may be let go of */
 				urds_buf_hold(r->chunk, refs);

@@ -33,8 +33,8 @@ void urds_path_tx_fini(struct urds_path_tx *t)
 	urds_log_fini(&t->log);
 }
 
-/* Between two messages: builds the frames that are wanted. */
-static void ctl_build(struct urds_path_tx *t, const struct urds_tx_env *env, bool data_follows)
+/* Between two messages: builds the frames that are wanted. Return: false: no message may go before. */
+static bool ctl_build(struct urds_path_tx *t, const struct urds_tx_env *env, bool data_follows)
 {
 	uint8_t want = atomic_load_explicit(&t->want, memory_order_acquire);
 	uint32_t len = 0;
@@ -48,13 +48,13 @@ static void ctl_build(struct urds_path_tx *t, const struct urds_tx_env *env, boo
 	if (t->is_held)
 		want &= URDS_WANT_PROBE;
 	if (!want)
-		return;
+		return true;
 	len += want & URDS_WANT_PROBE ? URDS_HDR_LEN : 0;
 	len += want & URDS_HAS_MAP ? URDS_HDR_LEN + URDS_CONGMAP_LEN : 0;
 	len += want & URDS_WANT_ACK ? URDS_HDR_LEN : 0;
 	c = urds_alloc(t->log.mem, sizeof *c + len);
-	if (!c)
-		return; /* still wanted: the next transmit tries again (C1) */
+	if (!c) /* still wanted: the next transmit tries again (C1); the probe's number is right only now */
+		return !(want & URDS_WANT_PROBE);
 	c->len = len;
 	c->off = 0;
 	c->has = want;
@@ -78,6 +78,7 @@ static void ctl_build(struct urds_path_tx *t, const struct urds_tx_env *env, boo
 	}
 	atomic_fetch_and_explicit(&t->want, (uint8_t)~want, memory_order_relaxed);
 	t->ctl = c;
+	return true;
 }
 
 size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env, struct urds_iov *iov,
@@ -89,8 +90,10 @@ size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env
 	*sent_ack = 0;
 	if (!t->is_up)
 		return 0;
-	if (!t->ctl && t->log.at_off == 0)
-		ctl_build(t, env, urds_log_has_unsent(&t->log));
+	if (!t->ctl && t->log.at_off == 0 && !ctl_build(t, env, urds_log_has_unsent(&t->log))) {
+		t->log.run_end = atomic_load_explicit(&t->log.mark.sent, memory_order_relaxed);
+		return 0;
+	}
 	if (t->ctl) {
 		iov[n].base = t->ctl->bytes + t->ctl->off;
 		iov[n++].len = sum = t->ctl->len - t->ctl->off;
@@ -151,7 +154,10 @@ void urds_path_tx_up(struct urds_path_tx *t, bool dialled, const struct urds_pro
 	 * carry would move the peer's expectation and lose or double one of them (A3, A4). The other end
 	 * speaks first then: a kernel sends its map when path 0 comes up, an urds end a probe. */
 	atomic_store_explicit(&t->want, uncertain ? 0 : URDS_WANT_PROBE, memory_order_release);
-	if (uncertain && t->probe_seq < t->log.tail_seq) {
+	/* A probe that was out before may have arrived: it would be dropped as a duplicate, unanswered, and
+	 * both ends take one another for kernels. Only one that still waits will do. */
+	if (uncertain && (t->probe_seq < t->log.tail_seq ||
+			  urds_claim_before((uint32_t)t->probe_seq, t->log.replay_end))) {
 		uint64_t seq = t->log.next_seq;
 
 		if (urds_path_tx_post(t, URDS_PROBE_PORT, 0, us) == 0)

@@ -11,6 +11,8 @@
 /* A lost connection with nothing to send is made anew for this long; then the other end has to ask. */
 #define RECONNECT_IDLE_NS URDS_SEC(60)
 #define ANY_SLOT URDS_PATHS_MAX
+/* The probes of a challenge go out a little after it is decided. */
+#define CHECK_EVERY_NS (URDS_CHALLENGE_DEAD_NS + URDS_MS(50))
 
 static const struct urds_slot slot_down = {.state = URDS_SLOT_DOWN};
 
@@ -84,13 +86,21 @@ static void fail(struct urds_slot *s, urds_ns now, uint64_t rnd)
 	s->at = now + backoff(s->tries, rnd);
 }
 
-unsigned urds_peer_slot_for(const struct urds_peer *p, uint16_t port)
+/* Paths that both ends use; several only if they can be told apart (W5). */
+static unsigned paths_used(const struct urds_peer *p)
 {
 	unsigned n = p->npaths < p->our_paths ? p->npaths : p->our_paths;
 
-	/* Rounded down to a power of two: the rest would never be chosen (E9). */
-	if (n < 2 || !p->has_sport_idx)
+	return n < 2 || !p->has_sport_idx ? 1 : n;
+}
+
+unsigned urds_peer_slot_for(const struct urds_peer *p, uint16_t port)
+{
+	unsigned n = paths_used(p);
+
+	if (n < 2)
 		return 0;
+	/* Rounded down to a power of two (E9). */
 	return (port * 40503u >> 8) & (n >= 8 ? 7u : n >= 4 ? 3u : 1u);
 }
 
@@ -111,9 +121,12 @@ void urds_peer_probe(const struct urds_peer *p, uint32_t incarnation, struct urd
 /* Opens @slot if it is down and its time has come. */
 static void open_slot(struct urds_peer *p, unsigned slot, urds_ns now, struct urds_peer_out *out)
 {
-	struct urds_slot *s = slot_of(p, slot);
 	bool dials = urds_peer_dials(p);
+	struct urds_slot *s;
 
+	if (urds_peer_is_self(p))
+		slot = 0; /* slot 1 is the other end of the same connection */
+	s = slot_of(p, slot);
 	if (!s || s->state != URDS_SLOT_DOWN || now < s->at || (!dials && slot > 0))
 		return;
 	s->state = dials ? URDS_SLOT_DIALLING : URDS_SLOT_KNOCKING;
@@ -126,11 +139,12 @@ void urds_peer_want(struct urds_peer *p, unsigned slot, urds_ns now, struct urds
 	open_slot(p, slot, now, out);
 }
 
-static void attach(struct urds_slot *s, enum urds_slot_state state, urds_ns now)
+static void attach(struct urds_slot *s, enum urds_slot_state state, unsigned lane, urds_ns now)
 {
 	s->state = (uint8_t)state;
 	s->kind = URDS_KIND_UNKNOWN;
 	s->heard = false;
+	s->lane = (uint8_t)lane;
 	s->at = now;
 }
 
@@ -142,7 +156,7 @@ void urds_peer_dialled(struct urds_peer *p, unsigned slot, bool ok, urds_ns now,
 	if (!s)
 		return;
 	if (s->state == URDS_SLOT_DIALLING && ok) {
-		attach(s, URDS_SLOT_HELD, now);
+		attach(s, URDS_SLOT_HELD, URDS_PATHS_MAX, now);
 		act(out, URDS_ACT_ATTACH, slot, 0);
 		return;
 	}
@@ -152,31 +166,46 @@ void urds_peer_dialled(struct urds_peer *p, unsigned slot, bool ok, urds_ns now,
 		fail(s, now, rnd); /* a knock too is repeated with backoff while anything is queued (B2) */
 }
 
-/* Where an accepted connection belongs: a free slot, or URDS_PATHS_MAX: it is taken. *for_slot: the only one it
- * may have, or ANY_SLOT. */
+static bool is_free(const struct urds_peer *p, unsigned slot)
+{
+	unsigned state = urds_peer_slot(p, slot)->state;
+
+	return state == URDS_SLOT_DOWN || state == URDS_SLOT_KNOCKING;
+}
+
+/* The first free slot, or URDS_PATHS_MAX. */
+static unsigned free_slot(const struct urds_peer *p)
+{
+	unsigned i = 0;
+
+	while (i < URDS_PATHS_MAX && !is_free(p, i))
+		i++;
+	return i;
+}
+
+/* Where an accepted connection belongs: a free slot, or URDS_PATHS_MAX: it has to wait. *for_slot: the only one
+ * it may have, or ANY_SLOT. */
 static unsigned choose_slot(struct urds_peer *p, uint16_t from_port, unsigned *for_slot)
 {
-	unsigned i;
-
 	*for_slot = ANY_SLOT;
 	if (urds_peer_is_self(p))
 		*for_slot = 1;
 	else if (p->has_sport_idx)
 		*for_slot = from_port % URDS_PATHS_MAX;
-	for (i = 0; i < URDS_PATHS_MAX; i++) {
-		unsigned state = urds_peer_slot(p, i)->state;
-
-		if ((*for_slot == ANY_SLOT || *for_slot == i) &&
-		    (state == URDS_SLOT_DOWN || state == URDS_SLOT_KNOCKING))
-			return i;
-	}
-	return URDS_PATHS_MAX;
+	if (*for_slot != ANY_SLOT)
+		return is_free(p, *for_slot) ? *for_slot : URDS_PATHS_MAX;
+	/* One that does not say which path it is may be a further path, or come in the place of one that died
+	 * without a word. In the wrong slot its messages would meet the wrong counters: doubled or lost. */
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++)
+		if (!is_free(p, i))
+			return URDS_PATHS_MAX;
+	return 0;
 }
 
 static void challenge(struct urds_peer *p, urds_ns now, struct urds_peer_out *out)
 {
 	p->challenged = now;
-	p->check_at = now + URDS_CHALLENGE_DEAD_NS;
+	p->check_at = now + CHECK_EVERY_NS;
 	p->answered = p->challenged_slots = 0;
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		if (urds_peer_slot(p, i)->state != URDS_SLOT_UP)
@@ -184,6 +213,11 @@ static void challenge(struct urds_peer *p, urds_ns now, struct urds_peer_out *ou
 		p->challenged_slots |= (uint8_t)(1u << i);
 		act(out, URDS_ACT_PROBE, i, 0);
 	}
+}
+
+static bool all_answered(const struct urds_peer *p)
+{
+	return !(p->challenged_slots & ~p->answered);
 }
 
 void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, struct urds_peer_out *out)
@@ -198,6 +232,9 @@ void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, st
 		if (p->first.tries < 4)
 			p->first.at = p->first.state == URDS_SLOT_DOWN ? now : p->first.at;
 		p->down_since = now;
+		/* It would not knock if it had the connection that we believe in. */
+		if (p->first.state == URDS_SLOT_UP && !p->challenged)
+			challenge(p, now, out);
 		open_slot(p, 0, now, out);
 		return;
 	}
@@ -206,7 +243,7 @@ void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, st
 	if (s) {
 		if (s->state == URDS_SLOT_KNOCKING)
 			act(out, URDS_ACT_HANG_UP, slot, 0);
-		attach(s, URDS_SLOT_UP, now);
+		attach(s, URDS_SLOT_UP, from_port % URDS_PATHS_MAX, now);
 		act(out, URDS_ACT_ATTACH, slot, 0);
 		return;
 	}
@@ -219,10 +256,12 @@ void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, st
 		return;
 	}
 	p->parked[k].is_used = true;
+	p->parked[k].has_ended = false;
 	p->parked[k].slot = (uint8_t)for_slot;
+	p->parked[k].lane = from_port % URDS_PATHS_MAX;
 	p->parked[k].since = now;
 	act(out, URDS_ACT_PARK, 0, k);
-	if (!p->challenged)
+	if (!p->challenged || all_answered(p)) /* those answers were given before it came */
 		challenge(p, now, out);
 }
 
@@ -250,17 +289,120 @@ static void set_kind(struct urds_slot *s, unsigned slot, enum urds_peer_kind kin
 	act(out, URDS_ACT_KIND, slot, 0);
 }
 
+void urds_peer_unparked(struct urds_peer *p, unsigned k)
+{
+	p->parked[k].is_used = false;
+	for (unsigned i = 0; i < URDS_PARKED_MAX; i++)
+		if (p->parked[i].is_used)
+			return;
+	urds_free(p->mem, p->parked, URDS_PARKED_MAX * sizeof *p->parked);
+	p->parked = NULL;
+	p->challenged = 0;
+	p->challenged_slots = 0;
+}
+
+void urds_peer_parked_ended(struct urds_peer *p, unsigned k)
+{
+	p->parked[k].has_ended = true;
+}
+
+static void promote_to(struct urds_peer *p, unsigned k, unsigned slot, urds_ns now, struct urds_peer_out *out)
+{
+	struct urds_slot *s = slot_of(p, slot);
+
+	if (!s)
+		return;
+	if (s->state == URDS_SLOT_KNOCKING)
+		act(out, URDS_ACT_HANG_UP, slot, 0);
+	attach(s, URDS_SLOT_UP, p->parked[k].lane, now);
+	act(out, URDS_ACT_PROMOTE, slot, k);
+	urds_peer_unparked(p, k);
+}
+
+/* A slot became free: the connection parked for it, if any, takes its place. */
+static bool promote(struct urds_peer *p, unsigned slot, urds_ns now, struct urds_peer_out *out)
+{
+	unsigned best = URDS_PARKED_MAX;
+
+	/* Those that ended, oldest first: what they brought was sent before the others were made. Then the newest: an
+	 * older one is likely to be as dead as what it was to replace. */
+	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
+		const struct urds_parked *q = &p->parked[k], *b = &p->parked[best % URDS_PARKED_MAX];
+
+		if (!q->is_used || (q->slot != slot && q->slot != ANY_SLOT))
+			continue;
+		if (best == URDS_PARKED_MAX || (q->has_ended && !b->has_ended) ||
+		    (q->has_ended == b->has_ended && (q->since < b->since) == q->has_ended))
+			best = k;
+	}
+	if (best == URDS_PARKED_MAX)
+		return false;
+	promote_to(p, best, slot, now, out);
+	return urds_peer_slot(p, slot)->state == URDS_SLOT_UP;
+}
+
+/* Nothing that is UP has died: what is parked for no slot in particular is a further path, and gets one. */
+static void place_parked(struct urds_peer *p, urds_ns since_before, urds_ns now, struct urds_peer_out *out)
+{
+	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
+		struct urds_parked *q = &p->parked[k];
+		unsigned slot;
+
+		if (!q->is_used || q->slot != ANY_SLOT || q->since > since_before)
+			continue;
+		if (p->has_sport_idx) /* known by now */
+			q->slot = q->lane;
+		slot = q->slot != ANY_SLOT ? q->slot : free_slot(p);
+		if (slot < URDS_PATHS_MAX && is_free(p, slot))
+			promote_to(p, k, slot, now, out);
+	}
+}
+
+/* Only the probe says whether source ports mean slots (W5), and the connection came before it. Return: true if
+ * it sits in a slot where it must not stay. */
+static bool is_misplaced(struct urds_peer *p, const struct urds_slot *s, unsigned slot, bool has_sport_idx)
+{
+	bool had = p->has_sport_idx;
+
+	p->has_sport_idx = has_sport_idx;
+	if (s->lane == URDS_PATHS_MAX || urds_peer_is_self(p))
+		return false;
+	if (has_sport_idx)
+		return s->lane != slot;
+	/* Another kind of host has the address now, and sends and expects all on what we call slot 0. */
+	return had && slot > 0 && p->first.state != URDS_SLOT_UP;
+}
+
+/* Does it claim to be a new incarnation while the one we know has a connection? Either that one is dead, which a
+ * challenge will show, or this is some other program on its host. */
+static bool contradicts(const struct urds_peer *p, unsigned slot, uint32_t incarnation)
+{
+	if (!p->incarnation || p->incarnation == incarnation || urds_peer_is_self(p))
+		return false;
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		const struct urds_slot *s = urds_peer_slot(p, i);
+
+		if (i != slot && s->state == URDS_SLOT_UP && s->kind == URDS_KIND_URDS)
+			return true;
+	}
+	return false;
+}
+
 void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const struct urds_probe *probe,
 		      urds_ns now, struct urds_peer_out *out)
 {
 	struct urds_slot *s = slot_of(p, slot);
-	unsigned n;
+	bool misplaced;
 
 	if (!s)
 		return;
+	if (p->ext && probe->has_urds && contradicts(p, slot, probe->incarnation)) {
+		act(out, URDS_ACT_DROP, slot, 0);
+		challenge(p, now, out);
+		return;
+	}
 	p->npaths = (uint8_t)urds_probe_npaths(probe, p->npaths);
-	if (probe->has_sport_idx)
-		p->has_sport_idx = true;
+	misplaced = is_misplaced(p, s, slot, probe->has_sport_idx);
 	if (p->ext && probe->has_urds) {
 		if (p->incarnation && p->incarnation != probe->incarnation && s->kind != URDS_KIND_URDS)
 			act(out, URDS_ACT_RESTARTED, slot, 0);
@@ -273,51 +415,27 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const 
 	} else if (s->kind == URDS_KIND_UNKNOWN) {
 		set_kind(s, slot, URDS_KIND_KERNEL, out);
 	}
+	if (misplaced) {
+		act(out, URDS_ACT_DROP, slot, 0);
+		return;
+	}
 	if (!is_answer)
 		act(out, URDS_ACT_ANSWER, slot, 0);
 	else if (p->challenged)
 		p->answered |= (uint8_t)(1u << slot);
-
-	n = p->npaths < p->our_paths ? p->npaths : p->our_paths;
-	if (!urds_peer_dials(p) || urds_peer_is_self(p) || !p->has_sport_idx)
-		return;
-	for (unsigned i = 1; i < n; i++)
-		open_slot(p, i, now, out);
-}
-
-/* A slot became free: the connection parked for it, if any, takes its place. */
-static bool promote(struct urds_peer *p, unsigned slot, urds_ns now, struct urds_peer_out *out)
-{
-	struct urds_slot *s = slot_of(p, slot);
-	unsigned best = URDS_PARKED_MAX;
-
-	if (!p->parked || !s)
-		return false;
-	/* The newest: an older one is likely to be as dead as what it was to replace. */
-	for (unsigned k = 0; k < URDS_PARKED_MAX; k++) {
-		const struct urds_parked *q = &p->parked[k];
-
-		if (q->is_used && (q->slot == slot || q->slot == ANY_SLOT) &&
-		    (best == URDS_PARKED_MAX || q->since >= p->parked[best].since))
-			best = k;
+	if (p->challenged && all_answered(p)) {
+		place_parked(p, p->challenged, now, out);
+		/* What came while the answers were under way gets a challenge of its own. */
+		for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++)
+			if (p->parked[k].is_used && p->parked[k].since > p->challenged) {
+				challenge(p, now, out);
+				break;
+			}
 	}
-	if (best == URDS_PARKED_MAX)
-		return false;
-	attach(s, URDS_SLOT_UP, now);
-	act(out, URDS_ACT_PROMOTE, slot, best);
-	urds_peer_unparked(p, best);
-	return true;
-}
-
-void urds_peer_unparked(struct urds_peer *p, unsigned k)
-{
-	p->parked[k].is_used = false;
-	for (unsigned i = 0; i < URDS_PARKED_MAX; i++)
-		if (p->parked[i].is_used)
-			return;
-	urds_free(p->mem, p->parked, URDS_PARKED_MAX * sizeof *p->parked);
-	p->parked = NULL;
-	p->challenged = 0;
+	if (!urds_peer_dials(p) || urds_peer_is_self(p))
+		return;
+	for (unsigned i = 1; i < paths_used(p); i++)
+		open_slot(p, i, now, out);
 }
 
 void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rnd, struct urds_peer_out *out)
@@ -335,8 +453,12 @@ void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rn
 	}
 	s->heard = false;
 	s->kind = URDS_KIND_UNKNOWN;
-	if (promote(p, slot, now, out))
+	p->challenged_slots &= (uint8_t)~(1u << slot); /* what was asked is gone */
+	if (promote(p, slot, now, out)) {
+		if (has_parked(p)) /* it has to show that it lives, like the one before */
+			challenge(p, now, out);
 		return;
+	}
 	if (urds_peer_dials(p) && p->is_proven && !(urds_peer_is_self(p) && slot == 1))
 		open_slot(p, slot, now, out);
 }
@@ -349,29 +471,37 @@ void urds_peer_silence(struct urds_peer *p, unsigned slot, urds_ns silence, urds
 
 	if (s->state != URDS_SLOT_UP && s->state != URDS_SLOT_HELD)
 		return;
-	if (has_parked(p) && p->challenged && now >= p->challenged + URDS_CHALLENGE_DEAD_NS)
+	if ((p->challenged_slots & ~p->answered & (1u << slot)) && now >= p->challenged + URDS_CHALLENGE_DEAD_NS)
 		limit = URDS_CHALLENGE_DEAD_NS;
 	if (silence >= limit)
 		act(out, URDS_ACT_DROP, slot, 0);
 }
 
-/* Connections are parked and the UP slots were asked whether they live. */
+/* The UP slots were asked whether they live, because connections are parked or L knocked. */
 static void tick_challenge(struct urds_peer *p, urds_ns now, struct urds_peer_out *out)
 {
-	unsigned up = 0;
-
-	if (!has_parked(p) || now < p->check_at)
+	if (!p->challenged || now < p->check_at)
 		return;
-	p->check_at = now + URDS_CHALLENGE_DEAD_NS;
+	p->check_at = now + CHECK_EVERY_NS;
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		if (urds_peer_slot(p, i)->state != URDS_SLOT_UP)
+		const struct urds_slot *s = urds_peer_slot(p, i);
+
+		if (!(p->challenged_slots & ~p->answered & (1u << i)))
 			continue;
-		up |= 1u << i;
-		if (!(p->answered & (1u << i)))
-			act(out, URDS_ACT_CHECK, i, 0);
+		/* Whoever comes to stay speaks at once; a program that only holds the connection does not. */
+		act(out, has_parked(p) && !s->heard && now >= s->at + URDS_STRANGER_NS ? URDS_ACT_DROP
+										       : URDS_ACT_CHECK,
+		    i, 0);
 	}
+	if (!has_parked(p)) {
+		if (all_answered(p) || now >= p->challenged + URDS_CHALLENGE_END_NS)
+			p->challenged = p->challenged_slots = 0;
+		return;
+	}
+	if (now >= p->challenged + URDS_CHALLENGE_END_NS) /* alive, if without an answer */
+		place_parked(p, now - URDS_CHALLENGE_END_NS, now, out);
 	/* One that neither answers nor is silent (a stopped process) stays, and so does what is parked. */
-	if (now < p->challenged + URDS_CHALLENGE_END_NS || (up & p->challenged_slots & ~p->answered))
+	if (!all_answered(p))
 		return;
 	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
 		if (!p->parked[k].is_used || now < p->parked[k].since + URDS_CHALLENGE_END_NS)
@@ -379,20 +509,36 @@ static void tick_challenge(struct urds_peer *p, urds_ns now, struct urds_peer_ou
 		act(out, URDS_ACT_EVICT, 0, k);
 		urds_peer_unparked(p, k);
 	}
-	if (has_parked(p))
-		challenge(p, now, out);
 }
 
-static bool reconnects(const struct urds_peer *p, unsigned slot, unsigned pending, urds_ns now)
+/* Is DOWN @slot to be opened when its time comes? Asks for no other time, so that a deadline and the tick
+ * that follows it agree, however late it comes. */
+static bool reconnects(const struct urds_peer *p, unsigned slot, unsigned pending)
 {
+	const struct urds_slot *s = urds_peer_slot(p, slot);
+
 	if (pending & (1u << slot))
 		return urds_peer_dials(p) || slot == 0;
-	return urds_peer_dials(p) && !urds_peer_is_self(p) && p->down_since &&
-	       now < p->down_since + RECONNECT_IDLE_NS && (slot == 0 || slot < p->npaths);
+	return urds_peer_dials(p) && !urds_peer_is_self(p) && s != &slot_down && p->down_since &&
+	       s->at < p->down_since + RECONNECT_IDLE_NS && (slot == 0 || slot < paths_used(p));
+}
+
+/* How long to wait for a probe or an answer. An urds end that replays much sends its probe after that: were it
+ * taken for a kernel, TCP's acks would release what a kill -9 of it then loses. */
+static urds_ns kind_patience(const struct urds_peer *p)
+{
+	return p->incarnation ? URDS_DEAD_NS : URDS_KIND_SILENT_NS;
+}
+
+/* Slots to be opened for what is @pending. */
+static unsigned pending_slots(const struct urds_peer *p, unsigned pending)
+{
+	return urds_peer_is_self(p) ? pending != 0 : pending;
 }
 
 void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t rnd, struct urds_peer_out *out)
 {
+	pending = pending_slots(p, pending);
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		const struct urds_slot *c = urds_peer_slot(p, i);
 		struct urds_slot *s;
@@ -404,7 +550,7 @@ void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t
 			continue;
 		switch ((enum urds_slot_state)s->state) {
 		case URDS_SLOT_DOWN:
-			if (reconnects(p, i, pending, now))
+			if (reconnects(p, i, pending))
 				open_slot(p, i, now, out);
 			break;
 		case URDS_SLOT_DIALLING:
@@ -420,7 +566,7 @@ void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t
 				urds_peer_heard(p, i, now, out);
 			break;
 		case URDS_SLOT_UP:
-			if (s->kind == URDS_KIND_UNKNOWN && s->heard && now >= s->at + URDS_KIND_SILENT_NS)
+			if (s->kind == URDS_KIND_UNKNOWN && s->heard && now >= s->at + kind_patience(p))
 				set_kind(s, i, URDS_KIND_KERNEL, out);
 			break;
 		}
@@ -435,14 +581,15 @@ static urds_ns earlier(urds_ns a, urds_ns b)
 
 urds_ns urds_peer_deadline(const struct urds_peer *p, unsigned pending)
 {
-	urds_ns d = has_parked(p) ? p->check_at : URDS_NEVER;
+	urds_ns d = p->challenged ? p->check_at : URDS_NEVER;
 
+	pending = pending_slots(p, pending);
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		const struct urds_slot *s = urds_peer_slot(p, i);
 
 		switch ((enum urds_slot_state)s->state) {
 		case URDS_SLOT_DOWN:
-			if (reconnects(p, i, pending, s->at))
+			if (reconnects(p, i, pending))
 				d = earlier(d, s->at);
 			break;
 		case URDS_SLOT_DIALLING:
@@ -455,7 +602,7 @@ urds_ns urds_peer_deadline(const struct urds_peer *p, unsigned pending)
 			break;
 		case URDS_SLOT_UP:
 			if (s->kind == URDS_KIND_UNKNOWN && s->heard)
-				d = earlier(d, s->at + URDS_KIND_SILENT_NS);
+				d = earlier(d, s->at + kind_patience(p));
 			break;
 		}
 	}

@@ -7,8 +7,8 @@
 #include <assert.h>
 
 #define RING_MIN 8u
-/* An emptied ring above this is given back: an idle socket keeps little. */
-#define RING_KEEP 64u
+/* An emptied ring is given back if it is much larger than what it lately held, or larger than this. */
+#define RING_KEEP 16384u
 
 void urds_rxq_init(struct urds_rxq *q, struct urds_mem *mem)
 {
@@ -92,6 +92,8 @@ unsigned urds_rxq_put(struct urds_rxq *q, const struct urds_addr *from, const st
 		q->bytes += v[i].len;
 	}
 	*done = i;
+	if (q->count > q->peak)
+		q->peak = q->count;
 	if (q->count == 0)
 		news &= ~(unsigned)URDS_RXQ_FILLED;
 	if (over_quota(q)) {
@@ -116,8 +118,11 @@ unsigned urds_rxq_pop(struct urds_rxq *q, struct urds_rxq_ent *out)
 	q->head = (q->head + 1) & (q->cap - 1);
 	q->count--;
 	q->bytes -= out->len;
-	if (q->count == 0 && q->cap > RING_KEEP)
-		ring_free(q);
+	if (q->count == 0) {
+		if (q->cap > RING_KEEP || (q->cap > RING_MIN && q->peak < q->cap / 16))
+			ring_free(q);
+		q->peak = 0;
+	}
 	if (!q->is_congested || q->bytes * 2 >= q->rcvbuf || q->count >= URDS_RCVQ_MSGS_CONG / 2)
 		return 0;
 	q->is_congested = false;

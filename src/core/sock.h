@@ -22,6 +22,7 @@ struct urds_rxq {
 	struct urds_mem *mem;
 	struct urds_rxq_ent *ring; /* NULL while it never held anything */
 	uint32_t cap, head, count; /* cap is a power of two */
+	uint32_t peak;		   /* highest count since it was last empty */
 	uint32_t rcvbuf;	   /* limit R, bytes */
 	uint64_t bytes;		   /* payload queued */
 	bool is_congested;

@@ -14,8 +14,8 @@ int urds_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)
 /* The context meant by @ctx: itself, or the process default, opened when needed. NULL after urds_fail(). */
 struct urds_ctx *urds_ctx_of(struct urds_ctx *ctx);
 
-/* urds_fail() for a failed bind or claim of @a. */
-int urds_fail_bind(int rc, const struct urds_addr *a, uint16_t port);
+/* urds_fail() for a failed bind or claim of @a. @is_ours: this context owns it already. */
+int urds_fail_bind(int rc, const struct urds_addr *a, uint16_t port, bool is_ours);
 
 /* Why the ownership record of a node could not be had, by this thread, last. */
 extern _Thread_local char urds_record_why[320];

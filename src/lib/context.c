@@ -139,6 +139,7 @@ int urds_open(const struct urds_config *user, struct urds_ctx **out)
 		return urds_fail(-rc, "urds_open: out of memory or descriptors");
 	(*out)->take_record = take_record;
 	(*out)->drop_record = drop_record;
+	(*out)->stop_records = urds_record_stop;
 	return 0;
 }
 
@@ -170,7 +171,6 @@ int urds_shutdown(struct urds_ctx *ctx)
 		return 0;
 	if (atomic_load(&ctx->is_dead))
 		return urds_fail(URDS_EBADF, "urds_shutdown: the context belongs to the parent process");
-	urds_record_stop(ctx);
 	engine_free(ctx, URDS_SEC(2));
 	return 0;
 }
@@ -183,14 +183,14 @@ static int address(const struct sockaddr *sa, socklen_t len, struct urds_addr *o
 }
 
 /* @rc of taking @a for ourselves. */
-int urds_fail_bind(int rc, const struct urds_addr *a, uint16_t port)
+int urds_fail_bind(int rc, const struct urds_addr *a, uint16_t port, bool is_ours)
 {
 	char text[URDS_ADDR_STRLEN];
 
 	urds_addr_format(text, sizeof text, a);
 	if (rc == -URDS_EADDRINUSE && urds_record_why[0])
 		return urds_fail(URDS_EADDRINUSE, "%s", urds_record_why);
-	if (rc == -URDS_EADDRINUSE && port)
+	if (rc == -URDS_EADDRINUSE && port && is_ours)
 		return urds_fail(URDS_EADDRINUSE, "bind %s:%u: the port is taken; choose another, or 0 for a free one",
 				 text, port);
 	if (rc == -URDS_EADDRINUSE)
@@ -213,11 +213,13 @@ int urds_claim(struct urds_ctx *ctx, const struct sockaddr *addr, socklen_t len)
 
 	if (!e || address(addr, len, &a, "urds_claim") < 0)
 		return -1;
+	if (atomic_load(&e->is_dead))
+		return urds_fail(URDS_EBADF, "urds_claim: the context belongs to the parent process; open your own");
 	if (urds_addr_is_any(&a))
 		return urds_fail(URDS_EINVAL, "urds_claim: 0.0.0.0 and :: are no RDS addresses; name one of this host");
 	urds_record_why[0] = 0;
 	rc = node_get(e, &a, &n);
-	return rc < 0 ? urds_fail_bind(rc, &a, 0) : 0;
+	return rc < 0 ? urds_fail_bind(rc, &a, 0, false) : 0;
 }
 
 int urds_reset(struct urds_ctx *ctx, const struct sockaddr *local, const struct sockaddr *remote)
@@ -229,6 +231,8 @@ int urds_reset(struct urds_ctx *ctx, const struct sockaddr *local, const struct 
 
 	if (!e)
 		return -1;
+	if (atomic_load(&e->is_dead))
+		return urds_fail(URDS_EBADF, "urds_reset: the context belongs to the parent process; open your own");
 	if (urds_addr_from_sockaddr(&l, NULL, local, sizeof(struct sockaddr_storage)) < 0 ||
 	    urds_addr_from_sockaddr(&r, NULL, remote, sizeof(struct sockaddr_storage)) < 0)
 		return urds_fail(URDS_EINVAL, "urds_reset: not an IPv4 or IPv6 address");

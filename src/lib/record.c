@@ -5,6 +5,7 @@
 #include "lib/record.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -188,14 +189,61 @@ static int take_name(const struct urds_addr *a, char *why, size_t cap)
 	return -URDS_EADDRINUSE;
 }
 
+/* Around fork. What prepare takes, parent or child gives back: more than the checker can follow. */
+static void fork_prepare(void) URDS_UNCHECKED
+{
+	struct urds_record_server *s;
+
+	urds_lock_acquire(&all_lock);
+	for (s = all; s; s = s->next)
+		urds_lock_acquire(&s->lock);
+}
+
+static void fork_parent(void) URDS_UNCHECKED
+{
+	struct urds_record_server *s;
+
+	for (s = all; s; s = s->next)
+		urds_lock_release(&s->lock);
+	urds_lock_release(&all_lock);
+}
+
+/* The thread did not survive; an inherited listener would keep the address after its owner's death. */
+static void fork_child(void) URDS_UNCHECKED
+{
+	struct urds_record_server *s;
+	struct urds_record *r;
+	unsigned i;
+
+	for (s = all; s; s = s->next) {
+		for (r = s->records; r; r = r->next)
+			close(r->fd);
+		for (i = 0; i < URDS_REC_CLIENTS_MAX; i++)
+			if (s->clients[i].fd >= 0)
+				close(s->clients[i].fd);
+		close(s->epoll_fd);
+		close(s->wake_fd);
+	}
+	all = NULL;
+	urds_lock_init(&all_lock);
+}
+
+/* Registered after the engine's handlers, so that prepare runs before theirs and takes our locks first. */
+static void fork_handlers(void)
+{
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
 int urds_record_take(const struct urds_addr *a, const struct urds_record_cfg *cfg,
 		     struct urds_record **out, char *why, size_t why_cap)
 {
 	struct urds_record_server *s;
 	struct urds_record *r = calloc(1, sizeof(*r));
+	static struct urds_once fork_once;
 	char unused[1];
 	int rc;
 
+	urds_once(&fork_once, fork_handlers);
 	if (!why || why_cap == 0) {
 		why = unused;
 		why_cap = sizeof(unused);
@@ -303,44 +351,6 @@ void urds_record_stop(struct urds_ctx *ctx)
 	urds_lock_release(&all_lock);
 	if (must_stop)
 		server_stop(s);
-}
-
-/* What prepare takes, parent or child gives back: more than the checker can follow. */
-void urds_record_fork_prepare(void) URDS_UNCHECKED
-{
-	struct urds_record_server *s;
-
-	urds_lock_acquire(&all_lock);
-	for (s = all; s; s = s->next)
-		urds_lock_acquire(&s->lock);
-}
-
-void urds_record_fork_parent(void) URDS_UNCHECKED
-{
-	struct urds_record_server *s;
-
-	for (s = all; s; s = s->next)
-		urds_lock_release(&s->lock);
-	urds_lock_release(&all_lock);
-}
-
-void urds_record_fork_child(void) URDS_UNCHECKED
-{
-	struct urds_record_server *s;
-	struct urds_record *r;
-	unsigned i;
-
-	for (s = all; s; s = s->next) {
-		for (r = s->records; r; r = r->next)
-			close(r->fd);
-		for (i = 0; i < URDS_REC_CLIENTS_MAX; i++)
-			if (s->clients[i].fd >= 0)
-				close(s->clients[i].fd);
-		close(s->epoll_fd);
-		close(s->wake_fd);
-	}
-	all = NULL;
-	urds_lock_init(&all_lock);
 }
 
 int urds_record_fds(int *fds, size_t cap)

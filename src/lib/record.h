@@ -50,12 +50,9 @@ void urds_record_drop(struct urds_record *r);
  * owned until dropped (who asks learns the pid; "does not answer"). Idempotent. */
 void urds_record_stop(struct urds_ctx *ctx);
 
-/* Around fork(), from the engine's pthread_atfork handlers: prepare outermost (before the engine's
- * locks), child: every descriptor is closed, everything is forgotten (the thread did not survive; its
- * memory is not freed). What the parent's records were is then invalid in the child: no drop. */
-void urds_record_fork_prepare(void);
-void urds_record_fork_parent(void);
-void urds_record_fork_child(void);
+/* Fork takes care of itself: in the child every descriptor is closed and everything forgotten (the thread
+ * did not survive; its memory is not freed). What the parent's records were is then invalid in the child:
+ * no drop. */
 
 /* The descriptors held now, for tests and for who closes by list. Return: how many there are. */
 int urds_record_fds(int *fds, size_t cap);

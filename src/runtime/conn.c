@@ -371,6 +371,7 @@ void path_end(struct path *h)
 	urds_tx_role_pass(&h->role);
 	urds_path_rx_reset(&h->rx);
 	h->rx_posted = false;
+	h->rx_link = NULL;
 	atomic_store(&h->must_drop, false);
 	l->t->connect->close(l, how);
 	urds_count(p->e, URDS_C_conn_reset, 1);
@@ -537,6 +538,15 @@ static unsigned pending_slots(struct peer *p)
 	return pending;
 }
 
+/* Peer lock held. The flags are set by whoever transmits or receives; the instants are kept here. */
+static void arm_path(struct path *h, urds_ns now)
+{
+	if (h->poll_at == URDS_NEVER && atomic_load(&h->poll_armed))
+		h->poll_at = now + URDS_ACK_POLL_MIN_NS;
+	if (h->ack_at == URDS_NEVER && atomic_load(&h->ack_timer))
+		h->ack_at = now + URDS_ACK_DELAY_NS;
+}
+
 void peer_rearm(struct peer *p, urds_ns now)
 {
 	urds_ns at;
@@ -548,12 +558,16 @@ void peer_rearm(struct peer *p, urds_ns now)
 
 		if (!h)
 			continue;
+		arm_path(h, now);
 		at = h->poll_at < at ? h->poll_at : at;
 		at = h->ack_at < at ? h->ack_at : at;
 		at = h->end_by < at ? h->end_by : at;
 	}
 	urds_lock_release(&p->lock);
-	timer_set(p, at);
+	/* Never later than what is set: others arm it without this lock. A timer that comes too early
+	 * finds nothing to do and comes here again. */
+	if (at != URDS_NEVER)
+		timer_earlier(p, at);
 }
 
 /* Something is unacknowledged: look from time to time. */
@@ -587,21 +601,15 @@ void peer_timer(struct peer *p, urds_ns now)
 
 		if (!h)
 			continue;
-		if (h->poll_at == URDS_NEVER && atomic_load(&h->poll_armed))
-			h->poll_at = now + URDS_ACK_POLL_MIN_NS;
+		arm_path(h, now);
 		if (h->poll_at <= now) {
 			poll_path(p, h, now);
 			if (h->poll_at != URDS_NEVER)
 				poll[npoll++] = h;
 		}
-		if (atomic_load(&h->ack_timer)) {
-			if (h->ack_at == URDS_NEVER) {
-				h->ack_at = now; /* armed with timer_earlier(): this is its time */
-			}
-			if (h->ack_at <= now) {
-				h->ack_at = URDS_NEVER;
-				ack[nack++] = h;
-			}
+		if (h->ack_at <= now) {
+			h->ack_at = URDS_NEVER;
+			ack[nack++] = h;
 		}
 		if (h->end_by <= now) {
 			h->end_by = URDS_NEVER;
@@ -615,7 +623,7 @@ void peer_timer(struct peer *p, urds_ns now)
 	}
 	for (unsigned i = 0; i < nack; i++) {
 		atomic_store(&ack[i]->ack_timer, false);
-		if (atomic_load(&ack[i]->rx_unacked) == 0)
+		if (atomic_load(&ack[i]->rx_unacked) == 0 && !(atomic_load(&ack[i]->tx.want) & URDS_WANT_ACK))
 			continue;
 		urds_path_tx_want_ack(&ack[i]->tx);
 		path_transmit(ack[i]);

@@ -179,7 +179,7 @@ struct peer {
 	urds_ns deadline;		/* timer lock */
 	uint32_t heap_at;		/* timer lock; 0: not in the heap */
 	bool is_gone;			/* table lock: out of the table */
-	bool is_loop;			/* both ends are ours: connections run in memory */
+	_Atomic bool is_loop;		/* both ends are ours: connections run in memory */
 };
 
 struct node {
@@ -239,6 +239,7 @@ struct urds_ctx {
 	struct urds_doorbell lead_bell; /* the leader, while it is in the poller */
 	_Atomic bool stop;
 	_Atomic urds_ns lease;	     /* a caller drives the poller until then; the loop thread keeps out */
+	_Atomic bool is_busy;	     /* a caller reads the wire by itself, without ever blocking */
 	_Atomic uint32_t leader;     /* 1: some blocked call is the leader */
 	_Atomic uint32_t loop_polls; /* 1: the loop thread is in the poller */
 	_Atomic uint32_t watchers;   /* sockets with a descriptor somebody may poll: no lease then */
@@ -254,6 +255,7 @@ struct urds_ctx {
 	/* Ownership records (lib/): taken before the port, dropped after it. May be NULL. */
 	int (*take_record)(struct node *n);
 	void (*drop_record)(void *record);
+	void (*stop_records)(struct urds_ctx *e); /* the first step of the end: nobody asks any more */
 
 	/* Test hook: every message queued at a socket, before its ack can go out. NULL in production. */
 	void (*on_queued)(void *arg, const struct urds_addr *from, const struct urds_rx_item *it);
@@ -309,6 +311,8 @@ void timer_run(struct urds_ctx *e, urds_ns now);
 
 /* ---- tx.c */
 void path_transmit(struct path *p);
+/* Owes an urds peer an acknowledgement: at the latest in URDS_ACK_DELAY_NS. */
+void ack_later(struct path *p);
 /* The peer acknowledged something: releases it. */
 void path_acked(struct path *p);
 /* Waits for the role, which nobody holds long. */

@@ -91,6 +91,10 @@ int sock_bind(struct urds_sock *s, const struct urds_endpoint *at)
 	if (at->port == URDS_PROBE_PORT || s->node)
 		return -URDS_EINVAL;
 	rc = node_get(e, &at->addr, &n);
+	if (rc == -URDS_EADDRNOTAVAIL && s->transport >= 0) {
+		s->transport = -1; /* a failed bind forgets the preset, as in the kernel */
+		return -URDS_ENOPROTOOPT;
+	}
 	if (rc < 0)
 		return rc;
 	urds_rwlock_write_acquire(&e->table);
@@ -298,6 +302,12 @@ static int append(struct urds_sock *s, struct path *h, uint16_t dport, const str
 	return 0;
 }
 
+static void set_busy(struct urds_ctx *e)
+{
+	if (!atomic_load_explicit(&e->is_busy, memory_order_relaxed))
+		atomic_store_explicit(&e->is_busy, true, memory_order_relaxed);
+}
+
 /* Sends now, or leaves it for the burst it is part of. */
 static void send_or_gather(struct path *h, uint32_t len, bool more)
 {
@@ -325,6 +335,11 @@ static void send_or_gather(struct path *h, uint32_t len, bool more)
 		urds_count(h->peer->e, URDS_C_gathered, 1);
 	atomic_store_explicit(&h->gather_since, now, memory_order_relaxed);
 	path_transmit(h);
+	if (burst.streak >= BURST_STREAK) {
+		/* Its acknowledgements, rather than have the loop thread woken by each. */
+		path_receive(h);
+		set_busy(h->peer->e);
+	}
 	burst.last_return = urds_clock_ns();
 }
 
@@ -472,8 +487,12 @@ static int try_take(struct urds_sock *s, struct urds_rxq_ent *out, bool peek)
 	rc = take(s, out, peek, &flipped);
 	emptied = s->rxq.count == 0;
 	urds_lock_release(&s->rx_lock);
-	if (flipped)
+	if (flipped) {
 		maps_push(s->node);
+		/* A sender in this process may look again without ever driving. */
+		if (urds_loop_pending(s->e->loop))
+			engine_run_loop(s->e);
+	}
 	if (rc != 0 && emptied && atomic_load_explicit(&s->is_watched, memory_order_relaxed))
 		sock_token(s);
 	return rc;
@@ -487,6 +506,7 @@ int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool
 
 	flush_dirty(e, URDS_NEVER);
 	rc = try_take(s, out, peek);
+	set_busy(e);
 	if (rc == 0 && atomic_load_explicit(&e->ready, memory_order_relaxed)) {
 		ready_run(e);
 		rc = try_take(s, out, peek);
@@ -683,6 +703,8 @@ void sock_close(struct urds_sock *s)
 		maps_push(s->node);
 	if (s->node)
 		peer_each(e, cancel_at, &a);
+	if (urds_loop_pending(e->loop))
+		engine_run_loop(e);
 	sock_close_fds(s);
 	sock_drop(s);
 }

@@ -20,6 +20,8 @@
 
 /* The loop thread stays away this long after a caller drove. Renewed by each call. */
 #define LEASE_NS URDS_MS(10)
+/* How long it leaves callers alone that read the wire without blocking. */
+#define BUSY_NS URDS_MS(1)
 /* A leader that saw nothing for this long hands over to the loop thread and sleeps on its futex. */
 #define LEAD_IDLE_NS URDS_MS(100)
 /* A spin that misses this often in a row is not tried for a while. */
@@ -240,6 +242,15 @@ void engine_drive(struct urds_ctx *e)
 	run_all(e);
 }
 
+/* The loop thread, out of the poller, until @until or a kick. */
+static void nap(struct urds_ctx *e, urds_ns until)
+{
+	urds_doorbell_arm(&e->loop_bell);
+	if (!atomic_load(&e->stop))
+		urds_futex_wait(&e->loop_bell.word, URDS_DOORBELL_ASLEEP, until);
+	urds_doorbell_disarm(&e->loop_bell);
+}
+
 void loop_main(void *arg)
 {
 	struct urds_ctx *e = arg;
@@ -251,14 +262,18 @@ void loop_main(void *arg)
 		lease = atomic_load(&e->lease);
 		if (now < lease && !atomic_load(&e->watchers)) {
 			atomic_store(&e->loop_polls, 0);
-			urds_doorbell_arm(&e->loop_bell);
-			if (!atomic_load(&e->stop))
-				urds_futex_wait(&e->loop_bell.word, URDS_DOORBELL_ASLEEP,
-						shorter(lease, now + LEASE_NS));
-			urds_doorbell_disarm(&e->loop_bell);
+			nap(e, shorter(lease, now + LEASE_NS));
 			/* A kick in the middle of a lease: the caller may be computing. */
 			if (urds_clock_ns() < atomic_load(&e->lease))
 				run_all(e);
+			continue;
+		}
+		if (!atomic_load(&e->watchers) && atomic_exchange(&e->is_busy, false)) {
+			/* Callers that never block see to their own connections; the others' turn comes
+			 * every so often. */
+			atomic_store(&e->loop_polls, 0);
+			engine_drive(e);
+			nap(e, urds_clock_ns() + BUSY_NS);
 			continue;
 		}
 		poll_once(e, now, URDS_NEVER);

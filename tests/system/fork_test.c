@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,6 +46,7 @@ static pid_t forking_owner(const char *text, void (*child)(struct urds_ctx *ctx,
 		struct urds_ctx *ctx;
 
 		close(fds[0]);
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed case leaves no owner behind */
 		if (urds_open(NULL, &ctx) < 0 || claim(ctx, text) < 0)
 			_exit(1);
 		if (fork() == 0) {

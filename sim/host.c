@@ -1,0 +1,732 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Carrying out a peer's actions; bytes in and out.
+ */
+#include "host.h"
+
+#include <assert.h>
+
+enum { ROLE_NEW, ROLE_DIAL, ROLE_PATH, ROLE_PARKED };
+
+static void do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *link);
+static void transmit(struct hpeer *hp, unsigned slot);
+static void receive(struct hpeer *hp, unsigned slot);
+static void arm(struct host *h);
+
+struct urds_addr sim_addr(unsigned last)
+{
+	struct urds_addr a = {.ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, (uint8_t)last}};
+
+	return a;
+}
+
+static struct hpeer *peer_of(struct host *h, const struct urds_addr *a)
+{
+	struct hpeer **p = h->peers;
+
+	for (; p < h->peers + HOST_PEERS && *p; p++)
+		if (urds_addr_eq(&(*p)->peer.remote, a))
+			return *p;
+	assert(p < h->peers + HOST_PEERS);
+	*p = calloc(1, sizeof **p);
+	(*p)->host = h;
+	urds_peer_init(&(*p)->peer, &h->mem.m, &h->v.addr, a, h->conf.paths, h->conf.ext);
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		/* W2: time-based. A clock of seconds and some is what survives a restart. */
+		urds_path_tx_init(&(*p)->path[i].tx, &h->mem.m, h->v.sim->now + UINT64_C(0xffffff00), i == 0);
+		urds_path_rx_init(&(*p)->path[i].rx, &h->mem.m);
+	}
+	return *p;
+}
+
+static urds_ns now_of(const struct hpeer *hp)
+{
+	return hp->host->v.sim->now;
+}
+
+static uint64_t rnd_of(const struct hpeer *hp)
+{
+	return sim_rnd(hp->host->v.sim);
+}
+
+static enum urds_peer_kind kind_of(const struct hpeer *hp, unsigned slot)
+{
+	return (enum urds_peer_kind)urds_peer_slot(&hp->peer, slot)->kind;
+}
+
+static void own(struct vend *e, struct hpeer *hp, int role, unsigned idx)
+{
+	e->owner = hp;
+	e->role = role;
+	e->idx = idx;
+}
+
+/* ---- send side ---- */
+
+static void freed(struct hpeer *hp, unsigned slot, struct urds_log_freed_list *f)
+{
+	urds_path_tx_freed(&hp->path[slot].tx, f);
+	for (size_t i = 0; i < f->n; i++) {
+		struct hsock *s = f->v[i].owner;
+
+		assert(s->txq.queued >= f->v[i].bytes);
+		s->txq.queued -= f->v[i].bytes;
+	}
+}
+
+static void ack_pos(struct hpeer *hp, unsigned slot)
+{
+	struct hpath *pa = &hp->path[slot];
+	struct urds_log_freed_list f;
+	bool more;
+
+	if (!pa->link || kind_of(hp, slot) != URDS_KIND_KERNEL)
+		return;
+	do {
+		more = urds_log_ack_pos(&pa->tx.log, (uint32_t)v_acked(pa->link), &f);
+		freed(hp, slot, &f);
+	} while (more);
+}
+
+static void ack_seq(struct hpeer *hp, unsigned slot, uint64_t seq)
+{
+	struct urds_log_freed_list f;
+	bool more;
+
+	do {
+		more = urds_log_ack_seq(&hp->path[slot].tx.log, seq, &f);
+		freed(hp, slot, &f);
+	} while (more);
+}
+
+static void transmit(struct hpeer *hp, unsigned slot)
+{
+	struct hpath *pa = &hp->path[slot];
+	struct host *h = hp->host;
+	struct urds_iov iov[URDS_TX_IOV_MAX];
+	struct urds_probe us;
+	struct urds_tx_done done;
+	struct urds_tx_env env = {.map = urds_localmap_bits(&h->map), .map_gen = h->map.gen, .us = &us};
+
+	if (!pa->link)
+		return;
+	urds_peer_probe(&hp->peer, h->incarnation, &us);
+	for (;;) {
+		size_t bytes, took = 0, n;
+		uint64_t ack;
+
+		env.ack = kind_of(hp, slot) == URDS_KIND_URDS ? pa->ack : 0;
+		env.want_ack = kind_of(hp, slot) == URDS_KIND_URDS && sim_below(h->v.sim, 4) == 0;
+		n = urds_path_tx_gather(&pa->tx, &env, iov, URDS_TX_IOV_MAX, &bytes, &ack);
+		for (size_t i = 0; i < n; i++) {
+			size_t k = v_write(pa->link, iov[i].base, iov[i].len);
+
+			took += k;
+			if (k < iov[i].len)
+				break;
+		}
+		urds_path_tx_taken(&pa->tx, took, &done);
+		if (bytes > 0)
+			TRACE(h->v.sim, "%u: slot %u: wrote %zu of %zu, %u new, %u again, tail %llu next %llu", h->v.addr.ip[15], slot,
+			      took, bytes, done.sent, done.retransmitted, (unsigned long long)pa->tx.log.tail_seq & 0xffff,
+			      (unsigned long long)pa->tx.log.next_seq & 0xffff);
+		h->sent += done.sent;
+		h->retransmitted += done.retransmitted;
+		if (took == bytes && ack) {
+			pa->unacked = 0;
+			pa->ack_at = URDS_NEVER;
+		}
+		if (bytes == 0)
+			ack_seq(hp, slot, 0); /* clears away what was cancelled */
+		if (took == 0 || took < bytes)
+			break;
+	}
+}
+
+/* ---- a path's connection comes and goes ---- */
+
+static void attach(struct hpeer *hp, unsigned slot, struct vend *link)
+{
+	struct hpath *pa = &hp->path[slot];
+	struct urds_probe us;
+
+	assert(!pa->link && link);
+	pa->link = link;
+	own(link, hp, ROLE_PATH, slot);
+	pa->ack_at = URDS_NEVER;
+	pa->unacked = 0;
+	urds_peer_probe(&hp->peer, hp->host->incarnation, &us);
+	urds_path_tx_up(&pa->tx, urds_peer_slot(&hp->peer, slot)->state == URDS_SLOT_HELD, &us);
+	transmit(hp, slot);
+	receive(hp, slot);
+}
+
+static void lose(struct hpeer *hp, unsigned slot)
+{
+	struct hpath *pa = &hp->path[slot];
+	struct urds_peer_out out = {0};
+	struct vend *link = pa->link;
+
+	if (!link)
+		return;
+	receive(hp, slot);
+	if (pa->link != link)
+		return;
+	ack_pos(hp, slot);
+	pa->link = NULL;
+	v_close(link, false);
+	urds_path_tx_down(&pa->tx);
+	urds_path_rx_reset(&pa->rx);
+	hp->host->drops++;
+	urds_peer_down(&hp->peer, slot, now_of(hp), rnd_of(hp), &out);
+	do_out(hp, &out, NULL);
+}
+
+static void post(struct hpeer *hp, unsigned slot, uint16_t sport, uint16_t dport, bool has_ext)
+{
+	struct urds_probe us;
+
+	urds_peer_probe(&hp->peer, hp->host->incarnation, &us);
+	if (urds_path_tx_post(&hp->path[slot].tx, sport, dport, has_ext ? &us : NULL) < 0)
+		hp->host->nomem++;
+	transmit(hp, slot);
+}
+
+static const char *const act_name[] = {"dial",	 "knock", "hang up", "attach", "close",	    "park",
+				       "promote", "evict", "drop",    "proven", "probe",     "answer",
+				       "kind",	 "restarted", "check"};
+
+static void do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *link)
+{
+	struct host *h = hp->host;
+
+	for (size_t i = 0; i < out->n; i++) {
+		unsigned slot = out->v[i].slot, k = out->v[i].k;
+		struct urds_peer_out more = {0};
+		struct vend *e;
+
+		TRACE(h->v.sim, "%u: act %s slot %u k %u", h->v.addr.ip[15], act_name[out->v[i].act], slot, k);
+
+		switch ((enum urds_peer_act)out->v[i].act) {
+		case URDS_ACT_DIAL:
+		case URDS_ACT_KNOCK:
+			assert(!hp->dial[slot]);
+			hp->dial[slot] = v_dial(&h->v, &hp->peer.remote,
+						(uint16_t)(32768 + 8 * sim_below(h->v.sim, 3500) + slot));
+			own(hp->dial[slot], hp, ROLE_DIAL, slot);
+			break;
+		case URDS_ACT_HANG_UP:
+			v_close(hp->dial[slot], false);
+			hp->dial[slot] = NULL;
+			break;
+		case URDS_ACT_ATTACH:
+			attach(hp, slot, link);
+			break;
+		case URDS_ACT_CLOSE:
+			v_close(link, false);
+			break;
+		case URDS_ACT_PARK:
+			assert(!hp->parked[k]);
+			hp->parked[k] = link;
+			own(link, hp, ROLE_PARKED, k);
+			break;
+		case URDS_ACT_PROMOTE:
+			e = hp->parked[k];
+			hp->parked[k] = NULL;
+			attach(hp, slot, e);
+			break;
+		case URDS_ACT_EVICT:
+			v_close(hp->parked[k], false);
+			hp->parked[k] = NULL;
+			h->evicted++;
+			break;
+		case URDS_ACT_DROP:
+			lose(hp, slot);
+			break;
+		case URDS_ACT_PROVEN:
+			if (hp->path[slot].link)
+				urds_path_tx_proven(&hp->path[slot].tx);
+			transmit(hp, slot);
+			break;
+		case URDS_ACT_PROBE:
+			post(hp, slot, URDS_PROBE_PORT, 0, true);
+			break;
+		case URDS_ACT_ANSWER:
+			post(hp, slot, 0, URDS_PROBE_PORT, true);
+			break;
+		case URDS_ACT_KIND:
+			hp->path[slot].rx.urds = kind_of(hp, slot) == URDS_KIND_URDS;
+			hp->path[slot].ack = urds_path_rx_ack(&hp->path[slot].rx);
+			urds_path_tx_want_ack(&hp->path[slot].tx);
+			ack_pos(hp, slot);
+			transmit(hp, slot);
+			break;
+		case URDS_ACT_RESTARTED:
+			/* This slot's expectation was set by the probe that said so. */
+			for (unsigned s = 0; s < URDS_PATHS_MAX; s++)
+				if (s != slot)
+					hp->path[s].rx.next_rx = 0;
+			hp->stale++;
+			break;
+		case URDS_ACT_CHECK:
+			if (!hp->path[slot].link)
+				break;
+			urds_peer_silence(&hp->peer, slot, v_silence(hp->path[slot].link), h->v.sim->now, &more);
+			do_out(hp, &more, NULL);
+			break;
+		}
+	}
+	out->n = 0;
+}
+
+/* ---- receive side ---- */
+
+static void flip(struct host *h, uint16_t port, bool congested)
+{
+	if (urds_localmap_flip(&h->map, &h->mem.m, port, congested) != 1)
+		return;
+	for (unsigned i = 0; i < HOST_PEERS && h->peers[i]; i++)
+		transmit(h->peers[i], 0);
+}
+
+static void read_all(struct host *h, struct hsock *s)
+{
+	struct urds_rxq_ent e;
+
+	while (urds_rxq_front(&s->rxq)) {
+		unsigned news = urds_rxq_pop(&s->rxq, &e);
+
+		urds_buf_drop(e.buf);
+		if (news & URDS_RXQ_CLEAR)
+			flip(h, s->bound.at.port, false);
+	}
+}
+
+static void deliver(struct hpeer *hp, const struct urds_rx_item *it)
+{
+	struct host *h = hp->host;
+	struct urds_bound *b = urds_bindtab_find(&h->bound, &h->v.addr, it->dport);
+	struct hsock *s;
+	unsigned news;
+	size_t done;
+
+	if (!b) {
+		urds_buf_drop(it->buf);
+		return;
+	}
+	s = urds_container_of(b, struct hsock, bound);
+	check_got(h->check, &hp->peer.remote, it->sport, &h->v.addr, it->dport, it->payload, it->len);
+	news = urds_rxq_put(&s->rxq, &hp->peer.remote, it, 1, &done);
+	if (done < 1) {
+		check_fail(h->check, "no memory to queue");
+		urds_buf_drop(it->buf);
+	}
+	if (news & URDS_RXQ_CONGESTED)
+		flip(h, it->dport, true);
+	if (!h->conf.reads_late)
+		read_all(h, s);
+}
+
+static void item(struct hpeer *hp, unsigned slot, const struct urds_rx_batch *b, const struct urds_rx_item *it)
+{
+	struct urds_peer_out out = {0};
+	struct urds_congmap_diff d;
+	uint8_t *was;
+
+	switch (it->kind) {
+	case URDS_RX_DATA:
+		deliver(hp, it);
+		break;
+	case URDS_RX_PING:
+		post(hp, slot, 0, it->sport, false);
+		break;
+	case URDS_RX_PROBE:
+	case URDS_RX_ANSWER:
+		urds_peer_probed(&hp->peer, slot, it->kind == URDS_RX_ANSWER, &b->probe, now_of(hp), &out);
+		do_out(hp, &out, NULL);
+		break;
+	case URDS_RX_MAP:
+		if (urds_remotemap_update(&hp->map, &hp->host->mem.m, it->payload, &was, &d) == 0)
+			urds_remotemap_free_old(&hp->host->mem.m, was);
+		urds_buf_drop(it->buf);
+		break;
+	case URDS_RX_CONTROL:
+		urds_buf_drop(it->buf);
+		break;
+	}
+}
+
+/* Everything there is to read. */
+static void receive(struct hpeer *hp, unsigned slot)
+{
+	struct hpath *pa = &hp->path[slot];
+	struct vend *link = pa->link;
+	bool eof = false;
+
+	if (pa->is_busy || !link)
+		return;
+	pa->is_busy = true;
+	while (pa->link == link && v_readable(link) > 0) {
+		struct urds_iov iov[2];
+		size_t got = 0;
+		int n = urds_path_rx_space(&pa->rx, iov), rc;
+
+		if (n < 0) {
+			eof = true;
+			break;
+		}
+		for (int i = 0; i < n; i++)
+			got += v_read(link, iov[i].base, iov[i].len);
+		urds_path_rx_got(&pa->rx, got);
+		do {
+			struct urds_rx_batch b;
+			struct urds_peer_out out = {0};
+
+			rc = urds_path_rx_next(&pa->rx, &b);
+			TRACE(hp->host->v.sim, "%u: slot %u: %zu items, %u headers, %u old, next_rx %llu, ack %llu",
+			      hp->host->v.addr.ip[15], slot, b.n, b.headers, b.dropped_old,
+			      (unsigned long long)pa->rx.next_rx & 0xffff, (unsigned long long)b.ack_seen & 0xffff);
+			for (size_t i = 0; i < b.n; i++)
+				TRACE(hp->host->v.sim, "   kind %d seq %llu len %u flags %x", b.v[i].kind,
+				      (unsigned long long)b.v[i].seq & 0xffff, b.v[i].len, b.v[i].flags);
+			hp->host->dropped_old += b.dropped_old;
+			if (b.headers > 0) {
+				urds_peer_heard(&hp->peer, slot, now_of(hp), &out);
+				do_out(hp, &out, NULL);
+			}
+			for (size_t i = 0; i < b.n; i++)
+				item(hp, slot, &b, &b.v[i]);
+			if (pa->link != link)
+				break;
+			pa->ack = urds_path_rx_ack(&pa->rx);
+			if (b.ack_seen)
+				ack_seq(hp, slot, b.ack_seen);
+			pa->unacked += b.wire_bytes;
+			if (b.ack_wanted || pa->unacked >= URDS_ACK_BYTES)
+				urds_path_tx_want_ack(&pa->tx);
+			else if (b.wire_bytes > 0 && pa->ack_at == URDS_NEVER)
+				pa->ack_at = now_of(hp) + URDS_ACK_DELAY_NS;
+		} while (rc > 0);
+		if (pa->link == link && rc < 0) {
+			eof = true;
+			break;
+		}
+	}
+	pa->is_busy = false;
+	if (pa->link != link)
+		return;
+	urds_path_rx_idle(&pa->rx);
+	transmit(hp, slot);
+	if (eof)
+		lose(hp, slot);
+}
+
+/* ---- events of the network ---- */
+
+static void on_accepted(struct vhost *v, struct vend *e, const struct urds_addr *from, uint16_t port)
+{
+	struct host *h = urds_container_of(v, struct host, v);
+	struct hpeer *hp = peer_of(h, from);
+	struct urds_peer_out out = {0};
+
+	urds_peer_accepted(&hp->peer, port, v->sim->now, &out);
+	do_out(hp, &out, e);
+	host_kick(h);
+	arm(h);
+}
+
+static void on_dialled(struct vhost *v, struct vend *e, bool ok)
+{
+	struct host *h = urds_container_of(v, struct host, v);
+	struct hpeer *hp = e->owner;
+	unsigned slot = e->idx;
+	struct urds_peer_out out = {0};
+
+	hp->dial[slot] = NULL;
+	if (!ok)
+		v_close(e, false);
+	urds_peer_dialled(&hp->peer, slot, ok, v->sim->now, rnd_of(hp), &out);
+	do_out(hp, &out, e);
+	host_kick(h);
+	arm(h);
+}
+
+static void on_ready(struct vhost *v, struct vend *e)
+{
+	struct host *h = urds_container_of(v, struct host, v);
+	struct hpeer *hp = e->owner;
+
+	if (!hp || e->role == ROLE_DIAL)
+		return; /* not accepted or dialled yet: that comes */
+	if (e->role == ROLE_PARKED) {
+		/* With bytes in it, it waits on: a kernel has forgotten what our TCP acknowledged (A1). */
+		if (v_ended(e)) {
+			unsigned k = e->idx;
+
+			v_close(e, false);
+			hp->parked[k] = NULL;
+			urds_peer_unparked(&hp->peer, k);
+		} else if (v_is_over(e)) {
+			urds_peer_parked_ended(&hp->peer, e->idx);
+		}
+	} else {
+		unsigned slot = e->idx;
+
+		receive(hp, slot);
+		if (hp->path[slot].link == e) {
+			ack_pos(hp, slot);
+			if (v_ended(e))
+				lose(hp, slot);
+			else
+				transmit(hp, slot);
+		}
+	}
+	host_kick(h);
+	arm(h);
+}
+
+/* ---- time ---- */
+
+static unsigned pending_of(const struct hpeer *hp)
+{
+	unsigned pending = 0;
+
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++)
+		if (!urds_log_is_empty(&hp->path[i].tx.log))
+			pending |= 1u << i;
+	return pending;
+}
+
+static bool watches(const struct hpeer *hp, unsigned i)
+{
+	return hp->path[i].link && v_silence(hp->path[i].link) > 0;
+}
+
+static void on_timer(void *arg, uint64_t at)
+{
+	struct host *h = arg;
+
+	if (at != h->timer_at || !h->is_alive)
+		return;
+	h->timer_at = URDS_NEVER;
+	if (h->v.is_stopped) {
+		h->timer_at = h->v.sim->now + URDS_MS(10);
+		sim_at(h->v.sim, h->timer_at, on_timer, h, h->timer_at);
+		return;
+	}
+	for (unsigned k = 0; k < HOST_PEERS && h->peers[k]; k++) {
+		struct hpeer *hp = h->peers[k];
+		struct urds_peer_out out = {0};
+
+		urds_peer_tick(&hp->peer, pending_of(hp), h->v.sim->now, sim_rnd(h->v.sim), &out);
+		do_out(hp, &out, NULL);
+		for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+			struct hpath *pa = &hp->path[i];
+
+			if (watches(hp, i)) {
+				urds_peer_silence(&hp->peer, i, v_silence(pa->link), h->v.sim->now, &out);
+				do_out(hp, &out, NULL);
+			}
+			if (pa->link && pa->ack_at <= h->v.sim->now) {
+				pa->ack_at = URDS_NEVER;
+				urds_path_tx_want_ack(&pa->tx);
+				transmit(hp, i);
+			}
+		}
+	}
+	if (h->conf.reads_late)
+		for (unsigned i = 0; i < HOST_SOCKS; i++)
+			if (h->socks[i].is_open)
+				read_all(h, &h->socks[i]);
+	host_kick(h);
+	arm(h);
+}
+
+static void arm(struct host *h)
+{
+	urds_ns d = URDS_NEVER;
+
+	for (unsigned k = 0; k < HOST_PEERS && h->peers[k]; k++) {
+		const struct hpeer *hp = h->peers[k];
+		urds_ns t = urds_peer_deadline(&hp->peer, pending_of(hp));
+
+		d = t < d ? t : d;
+		for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+			if (hp->path[i].link && hp->path[i].ack_at < d)
+				d = hp->path[i].ack_at;
+			if (watches(hp, i) && h->v.sim->now + URDS_SEC(1) < d)
+				d = h->v.sim->now + URDS_SEC(1);
+		}
+	}
+	for (unsigned i = 0; h->conf.reads_late && i < HOST_SOCKS; i++)
+		if (h->socks[i].is_open && h->socks[i].rxq.count > 0 && h->v.sim->now + URDS_MS(3) < d)
+			d = h->v.sim->now + URDS_MS(3);
+	if (d == URDS_NEVER || d >= h->timer_at)
+		return;
+	h->timer_at = d;
+	sim_at(h->v.sim, d, on_timer, h, d);
+}
+
+/* ---- programs ---- */
+
+static bool send_one(struct host *h, struct hsock *s, unsigned f, struct flow *fl)
+{
+	struct hpeer *hp = peer_of(h, &fl->to);
+	unsigned slot = urds_peer_slot_for(&hp->peer, fl->sport);
+	struct urds_path_tx *tx = &hp->path[slot].tx;
+	uint32_t len = fl->len[fl->sent];
+	struct urds_buf *big = NULL;
+	struct urds_log_claim c;
+	struct urds_peer_out out = {0};
+
+	if (urds_remotemap_test(&hp->map, fl->dport) || urds_txq_charge(&s->txq, len) < 0)
+		return false;
+	if (len > URDS_LOG_INLINE_MAX)
+		big = urds_buf_new(&h->mem.m, urds_buf_blocks(URDS_HDR_LEN + len));
+	if ((len > URDS_LOG_INLINE_MAX && !big) || urds_log_claim(&tx->log, len, s, fl->dport, big, &c) < 0) {
+		urds_buf_drop(big);
+		s->txq.queued -= len;
+		h->nomem++;
+		return false;
+	}
+	urds_hdr_put_data(c.wire, c.seq, len, fl->sport, fl->dport);
+	check_fill(c.wire + URDS_HDR_LEN, f, fl->sent, len);
+	urds_log_commit(&c);
+	fl->sent++;
+	if (hp->path[slot].link) {
+		transmit(hp, slot);
+	} else {
+		urds_peer_want(&hp->peer, slot, h->v.sim->now, &out);
+		do_out(hp, &out, NULL);
+	}
+	return true;
+}
+
+void host_kick(struct host *h)
+{
+	struct check *c = h->check;
+
+	if (!h->is_alive || h->v.is_stopped)
+		return;
+	for (unsigned f = 0; f < c->n; f++) {
+		struct flow *fl = &c->flows[f];
+
+		if (!urds_addr_eq(&fl->from, &h->v.addr))
+			continue;
+		for (unsigned i = 0; i < HOST_SOCKS; i++)
+			while (h->socks[i].is_open && h->socks[i].bound.at.port == fl->sport &&
+			       fl->sent < fl->n && send_one(h, &h->socks[i], f, fl))
+				;
+	}
+	arm(h);
+}
+
+struct hsock *host_bind(struct host *h, uint16_t port)
+{
+	struct hsock *s = h->socks;
+
+	while (s->is_open)
+		s++;
+	assert(s < h->socks + HOST_SOCKS);
+	memset(s, 0, sizeof *s);
+	s->is_open = true;
+	s->bound.at.addr = h->v.addr;
+	s->bound.at.port = port;
+	urds_rxq_init(&s->rxq, &h->mem.m);
+	urds_rxq_limit(&s->rxq, h->conf.rcvbuf);
+	s->txq.sndbuf = h->conf.sndbuf;
+	if (urds_bindtab_add(&h->bound, &s->bound) < 0)
+		abort();
+	return s;
+}
+
+/* ---- life ---- */
+
+static const struct vhost_ops ops = {on_accepted, on_dialled, on_ready};
+
+static void start(struct host *h)
+{
+	test_mem_init(&h->mem);
+	h->bound.mem = &h->mem.m;
+	h->incarnation = (uint32_t)(h->v.sim->now / 1000) | 1;
+	h->timer_at = URDS_NEVER;
+	h->is_alive = true;
+	h->v.is_listening = true;
+	h->v.is_stopped = false;
+}
+
+void host_init(struct host *h, struct sim *s, struct check *c, unsigned last, const struct host_conf *conf)
+{
+	memset(h, 0, sizeof *h);
+	h->v.ops = &ops;
+	h->v.addr = sim_addr(last);
+	h->check = c;
+	h->conf = *conf;
+	v_host_add(s, &h->v);
+	start(h);
+}
+
+static void release(struct host *h)
+{
+	for (unsigned i = 0; i < HOST_SOCKS; i++)
+		if (h->socks[i].is_open) {
+			urds_bindtab_remove(&h->bound, &h->socks[i].bound);
+			urds_rxq_fini(&h->socks[i].rxq);
+		}
+	memset(h->socks, 0, sizeof h->socks);
+	for (unsigned k = 0; k < HOST_PEERS && h->peers[k]; k++) {
+		struct hpeer *hp = h->peers[k];
+
+		for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+			urds_path_tx_fini(&hp->path[i].tx);
+			urds_path_rx_reset(&hp->path[i].rx);
+		}
+		urds_free(&h->mem.m, hp->map.bits, URDS_CONGMAP_LEN);
+		urds_peer_fini(&hp->peer);
+		free(hp);
+		h->peers[k] = NULL;
+	}
+	urds_localmap_fini(&h->map, &h->mem.m);
+	memset(&h->map, 0, sizeof h->map);
+	urds_bindtab_fini(&h->bound);
+	if (h->mem.bytes || h->mem.blocks)
+		check_fail(h->check, "host %u: %zu bytes and %zu blocks leaked", h->v.addr.ip[15], h->mem.bytes,
+			   h->mem.blocks);
+}
+
+void host_kill(struct host *h)
+{
+	h->is_alive = false;
+	h->v.is_listening = false;
+	h->v.is_stopped = false;
+	v_kill(&h->v);
+	release(h);
+}
+
+void host_restart(struct host *h)
+{
+	check_restart(h->check, &h->v.addr, false);
+	start(h);
+}
+
+bool host_is_quiet(const struct host *h, const char **why)
+{
+	*why = NULL;
+	for (unsigned k = 0; k < HOST_PEERS && h->peers[k]; k++)
+		if (pending_of(h->peers[k]))
+			*why = "messages are unacknowledged";
+	for (unsigned i = 0; i < HOST_SOCKS; i++) {
+		if (h->socks[i].is_open && h->socks[i].txq.queued > 0)
+			*why = "send buffer is charged";
+		if (h->socks[i].is_open && h->socks[i].rxq.count > 0)
+			*why = "messages are unread";
+	}
+	if (!*why && h->mem.blocks > 0)
+		*why = "blocks are held";
+	return !*why;
+}
+
+void host_fini(struct host *h)
+{
+	host_kill(h);
+}
