@@ -165,29 +165,37 @@ static uint64_t acked(struct urds_link *base)
 }
 
 /* Linux 6.18 as measured (tests/contract/tcp_facts_test.c holds it to this):
- * - tcpi_last_ack_recv is refreshed by data acks, keepalive answers and zero-window probe answers.
- * But the probes back off (0.2, 0.4 ... 120 s), so before a full receiver it grows to minutes while
- *   nothing is wrong, and on an idle connection without keepalive for ever: alone it proves
- * nothing.
- * - tcpi_probes counts *unanswered* probes, keepalive or window; any answer makes it 0.
- * - tcpi_unacked counts segments in flight: 0 while all that is queued waits for the window.
+ * - tcpi_last_ack_recv is refreshed by data acks, keepalive answers and zero-window probe answers. But
+ *   the probes back off (0.2, 0.4 ... 120 s), so before a full receiver it grows to minutes while
+ *   nothing is wrong, and on an idle connection without keepalive for ever: alone it proves nothing.
  * - segments with data that acknowledge nothing new may refresh only tcpi_last_data_recv.
- * - both times start at establishment, dialled or accepted.
- * What went out a moment ago on a quiet connection counts from the last answer, not from when it
- * was sent: at most a keepalive interval too much. */
+ * - tcpi_probes counts *unanswered* probes, keepalive or window; any answer makes it 0. One may be
+ *   under way, or its answer suppressed (at most one per 500 ms): it takes two to mean something.
+ * - tcpi_retransmits counts timeouts since the last progress; tcpi_rto is doubled by each, and
+ *   tcpi_last_data_sent is the last retransmission. So the oldest byte is at least rto - (rto >> n)
+ *   older than that (a tail loss probe comes before the first, and is not counted). */
 static uint64_t silence(struct urds_link *base)
 {
 	struct tcp_link *l = link_of(base);
 	struct tcp_info ti;
 	socklen_t len = sizeof(ti);
+	uint64_t ms;
 
 	if (!l->is_tcp || atomic_load_explicit(&l->is_connecting, memory_order_acquire) ||
 	    getsockopt(l->fd, IPPROTO_TCP, TCP_INFO, &ti, &len) < 0)
 		return URDS_UNKNOWN;
-	if (ti.tcpi_probes == 0 && ti.tcpi_unacked == 0)
+	if (ti.tcpi_unacked > 0 && ti.tcpi_retransmits > 0)
+		ms = (ti.tcpi_rto - (ti.tcpi_rto >> (ti.tcpi_retransmits & 31))) / 1000u +
+		     ti.tcpi_last_data_sent;
+	else if (ti.tcpi_probes >= 2)
+		ms = ti.tcpi_last_ack_recv;
+	else
 		return 0;
-	return URDS_MS(ti.tcpi_last_ack_recv < ti.tcpi_last_data_recv ? ti.tcpi_last_ack_recv
-								      : ti.tcpi_last_data_recv);
+	if (ms > ti.tcpi_last_ack_recv)
+		ms = ti.tcpi_last_ack_recv;
+	if (ms > ti.tcpi_last_data_recv)
+		ms = ti.tcpi_last_data_recv;
+	return URDS_MS(ms);
 }
 
 static int incoming_cpu(struct urds_link *base)
