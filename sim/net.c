@@ -344,18 +344,21 @@ void v_kill(struct vhost *h)
 	}
 }
 
+static void ev_wake(void *arg, uint64_t i)
+{
+	struct vconn *c = arg;
+
+	wake(&c->end[i]);
+	conn_drop(c);
+}
+
 void v_cont(struct vhost *h)
 {
-	struct vconn *c;
-
 	h->is_stopped = false;
-	for (c = h->sim->conns; c; c = c->next)
+	for (struct vconn *c = h->sim->conns; c; c = c->next)
 		for (int i = 0; i < 2; i++)
-			if (c->end[i].is_open && c->end[i].host == h && c->end[i].owner) {
-				wake(&c->end[i]);
-				c = h->sim->conns; /* the list may have changed */
-				i = 2;
-			}
+			if (c->end[i].is_open && c->end[i].host == h)
+				conn_at(c, h->sim->now, ev_wake, (uint64_t)i);
 }
 
 struct vconn *v_any(struct sim *s)
