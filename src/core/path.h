@@ -32,6 +32,7 @@ struct urds_path_tx {
 	struct urds_ctl *ctl; /* tx; NULL: none in progress */
 	uint64_t link_pos;    /* tx: bytes handed to this connection */
 	uint64_t probe_seq;   /* append: number of the last probe queued as a message */
+	size_t ack_run;	      /* tx: bytes of the current gather if a message in it carries the ack; else 0 */
 	uint32_t map_gen;     /* tx: generation of the node's map that was sent last */
 	uint16_t posted;      /* append: the engine's own messages in the log */
 	_Atomic(uint8_t) want; /* enum urds_tx_want; set by anyone, cleared by tx */

@@ -88,6 +88,7 @@ size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env
 
 	*bytes = 0;
 	*sent_ack = 0;
+	t->ack_run = 0;
 	if (!t->is_up)
 		return 0;
 	if (!t->ctl && t->log.at_off == 0 && !ctl_build(t, env, urds_log_has_unsent(&t->log))) {
@@ -104,8 +105,9 @@ size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env
 		n += urds_log_gather(&t->log, iov + n, max - n, URDS_TX_RUN_BYTES, env->ack, env->want_ack,
 				     &more);
 		sum += more;
-		if (more > 0 && env->ack) {
+		if (t->log.has_ack) {
 			*sent_ack = env->ack;
+			t->ack_run = sum;
 			atomic_fetch_and_explicit(&t->want, (uint8_t)~URDS_WANT_ACK, memory_order_relaxed);
 		}
 	}
@@ -116,6 +118,9 @@ size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env
 void urds_path_tx_taken(struct urds_path_tx *t, size_t bytes, struct urds_tx_done *done)
 {
 	memset(done, 0, sizeof *done);
+	if (bytes < t->ack_run) /* the message that carries it may yet be cancelled */
+		urds_path_tx_want_ack(t);
+	t->ack_run = 0;
 	if (t->ctl) {
 		size_t n = t->ctl->len - t->ctl->off;
 

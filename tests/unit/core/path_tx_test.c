@@ -420,6 +420,51 @@ static void path_tx__ack_alone_only_if_no_message_carries_it(void)
 	finish();
 }
 
+/* The rest of a message that is partly out has no header to put it in. */
+static void path_tx__ack_is_not_lost_behind_the_rest_of_a_message(void)
+{
+	for (size_t cut = 1; cut < URDS_HDR_LEN + 20; cut++) {
+		begin(false);
+		up(false);
+		take_all();
+		len = 0;
+		put(20);
+		CHECK_EQ(take(cut), cut);
+		env.ack = 500;
+		urds_path_tx_want_ack(&t);
+		CHECK_EQ(take(SIZE_MAX), URDS_HDR_LEN + 20 - cut);
+		CHECK_EQ(last_ack, 0);
+		CHECK_EQ(take(SIZE_MAX), URDS_HDR_LEN);
+		CHECK_EQ(last_ack, 500);
+		parse();
+		CHECK_EQ(kind(1), URDS_FRAME_ACK);
+		finish();
+	}
+}
+
+static void path_tx__ack_outlives_the_message_that_was_to_carry_it(void)
+{
+	struct urds_log_freed f;
+
+	begin(false);
+	up(false);
+	take_all();
+	len = 0;
+	put(20);
+	env.ack = 500;
+	urds_path_tx_want_ack(&t);
+	CHECK_EQ(take(0), 0); /* the connection is full */
+	urds_log_cancel(&t.log, &mem, -1, true, &f);
+	CHECK_EQ(f.msgs, 1);
+	take_all();
+	take_all();
+	parse();
+	CHECK_EQ(nh, 1);
+	CHECK_EQ(kind(0), URDS_FRAME_ACK);
+	ack(0);
+	finish();
+}
+
 static void path_tx__pongs_are_bounded_and_come_back(void)
 {
 	begin(false);
@@ -478,6 +523,8 @@ int main(int argc, char **argv)
 	T_RUN(path_tx__probe_number_follows_the_acknowledged);
 	T_RUN(path_tx__no_memory_for_the_probe_holds_the_messages);
 	T_RUN(path_tx__ack_alone_only_if_no_message_carries_it);
+	T_RUN(path_tx__ack_is_not_lost_behind_the_rest_of_a_message);
+	T_RUN(path_tx__ack_outlives_the_message_that_was_to_carry_it);
 	T_RUN(path_tx__pongs_are_bounded_and_come_back);
 	T_RUN(path_tx__post_without_memory_says_so);
 	return t_done();
