@@ -91,6 +91,7 @@ static void ev_back(void *arg, uint64_t side)
 {
 	struct run *r = arg;
 
+	TRACE(&r->w.sim, "side %d is back", (int)side);
 	world_restart(&r->w, (int)side);
 	r->dead = -1;
 }
@@ -99,6 +100,7 @@ static void ev_cont(void *arg, uint64_t side)
 {
 	struct run *r = arg;
 
+	TRACE(&r->w.sim, "side %d goes on", (int)side);
 	if (r->w.u[side].is_alive)
 		v_cont(&r->w.u[side].v);
 }
@@ -127,6 +129,7 @@ static void ev_fault(void *arg, uint64_t a)
 		break;
 	case 9:
 		if (!world_is_kernel(&r->w, side) && r->w.u[side].is_alive) {
+			TRACE(s, "side %d is stopped", side);
 			r->w.u[side].v.is_stopped = true;
 			sim_at(s, s->now + URDS_MS(sim_below(s, 4000)), ev_cont, r, (uint64_t)side);
 		}
@@ -143,6 +146,7 @@ static void ev_fault(void *arg, uint64_t a)
 		st->mood = sim_below(s, 4);
 		st->e = v_dial(&st->v, &to, (uint16_t)(32768 + sim_below(s, 20000)));
 		st->e->owner = st;
+		TRACE(s, "a stray, mood %u, dials side %d", st->mood, !side);
 		break;
 	}
 	case 11:
@@ -150,6 +154,7 @@ static void ev_fault(void *arg, uint64_t a)
 			break;
 		r->restarts++;
 		r->dead = side;
+		TRACE(s, "side %d is killed", side);
 		world_kill(&r->w, side);
 		sim_at(s, s->now + URDS_MS(1 + sim_below(s, 300)), ev_back, r, (uint64_t)side);
 		break;
