@@ -436,12 +436,19 @@ static void receive(struct hpeer *hp, unsigned slot)
 
 /* ---- events of the network ---- */
 
+static void on_ready(struct vhost *v, struct vend *e);
+
 static void on_accepted(struct vhost *v, struct vend *e, const struct urds_addr *from, uint16_t port)
 {
 	struct host *h = urds_container_of(v, struct host, v);
 	struct hpeer *hp = peer_of(h, from);
 	struct urds_peer_out out = {0};
 
+	/* What has come on the connections we have, their end above all, was before this one: the slot it is to have
+	 * may be free by now, and the places to park are few. */
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++)
+		if (hp->path[i].link)
+			on_ready(v, hp->path[i].link);
 	urds_peer_accepted(&hp->peer, port, v->sim->now, &out);
 	do_out(hp, &out, e);
 	host_kick(h);
