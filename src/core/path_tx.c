@@ -200,6 +200,8 @@ int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport, co
 	struct urds_log_claim c;
 	int rc;
 
+	if (p && !t->is_up)
+		return 0; /* about a connection that has gone meanwhile */
 	if (!p && t->posted >= URDS_PONGS_MAX)
 		return -URDS_EAGAIN;
 	rc = urds_log_claim(&t->log, 0, t, dport, NULL, &c);

@@ -492,12 +492,14 @@ static void path_tx__ack_outlives_the_message_that_was_to_carry_it(void)
 static void path_tx__pongs_are_bounded_and_come_back(void)
 {
 	begin(false);
+	CHECK_EQ(urds_path_tx_post(&t, 0, URDS_PROBE_PORT, &us), 0); /* no connection: nothing to answer */
+	CHECK(urds_log_is_empty(&t.log));
+	up(false);
 	for (unsigned i = 0; i < URDS_PONGS_MAX; i++)
 		CHECK_EQ(urds_path_tx_post(&t, 0, 4000, NULL), 0);
 	CHECK_EQ(urds_path_tx_post(&t, 0, 4000, NULL), -URDS_EAGAIN);
 	CHECK_EQ(urds_path_tx_post(&t, 0, URDS_PROBE_PORT, &us), 0); /* an answer goes all the same */
 	put(3);
-	up(false);
 	take_all();
 	parse();
 	CHECK_EQ(nh, 1 + URDS_PONGS_MAX + 1 + 1);
