@@ -25,7 +25,7 @@
 /* A leader that saw nothing for this long is sent to sleep on its futex, and the loop thread takes over. */
 #define LEAD_IDLE_NS URDS_MS(100)
 /* A wake-up that was passed on so often has nobody to go to. */
-#define PASS_ON_MAX 1000
+#define PASS_ON_MAX 32u
 /* A spin that misses this often in a row is not tried for a while. */
 #define SPIN_MISSES_MAX 16
 #define SPIN_RETRY 64
@@ -288,6 +288,7 @@ static bool is_led(struct urds_ctx *e, urds_ns now)
 void loop_main(void *arg)
 {
 	struct urds_ctx *e = arg;
+	uint32_t passed_on;
 
 	me.is_loop = true;
 	while (!atomic_load(&e->stop)) {
@@ -311,6 +312,11 @@ void loop_main(void *arg)
 		poll_once(e, now, URDS_NEVER);
 		atomic_store(&e->loop_polls, 0);
 		run_all(e);
+		/* Let the one it is for have it: he was woken, but whoever comes to the poller first gets it, and
+		 * on a busy machine that would be us again, and again. */
+		passed_on = atomic_load(&e->passed_on);
+		if (passed_on > 0)
+			nap(e, urds_clock_ns() + (BUSY_NS << (passed_on < 6 ? passed_on : 6)));
 	}
 }
 
