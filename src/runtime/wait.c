@@ -432,6 +432,8 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 		urds_count(e, URDS_C_poll_calls, 1);
 		rc = urds_poller_wait(e->poller, limit);
 		urds_doorbell_disarm(&e->lead_bell);
+		if (atomic_load_explicit(&e->passed_on, memory_order_relaxed))
+			atomic_store(&e->passed_on, 0); /* whatever was passed on has come */
 		if (rc == -URDS_EINTR)
 			break;
 		run_all(e);
