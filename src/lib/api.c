@@ -298,10 +298,34 @@ static const struct urds_iov *iov_of(const struct msghdr *m)
 	return p.ours;
 }
 
+/* None is known here; those of other levels are not for us. */
+static int check_control(const struct msghdr *m)
+{
+	size_t left = m->msg_control ? m->msg_controllen : 0;
+	const char *at = m->msg_control;
+
+	while (left >= sizeof(struct cmsghdr)) {
+		struct cmsghdr c;
+		size_t step;
+
+		memcpy(&c, at, sizeof c);
+		if (c.cmsg_len < sizeof c || c.cmsg_len > left)
+			return urds_fail(URDS_EINVAL, "send: a control message whose length makes no sense");
+		if (c.cmsg_level == URDS_SOL_RDS)
+			return urds_fail(URDS_EINVAL, "send: control message type %d is not known here", c.cmsg_type);
+		step = CMSG_ALIGN(c.cmsg_len);
+		if (step > left)
+			break;
+		at += step;
+		left -= step;
+	}
+	return 0;
+}
+
 static ssize_t send_msg(struct urds_sock *s, const struct msghdr *m, int flags)
 {
-	if (m->msg_controllen > 0)
-		return urds_fail(URDS_EINVAL, "send: no control messages are known here");
+	if (check_control(m) < 0)
+		return -1;
 	return send_one(s, m->msg_name, m->msg_namelen, iov_of(m), m->msg_iovlen, flags);
 }
 

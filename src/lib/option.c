@@ -235,7 +235,7 @@ static int get_rds(struct urds_sock *s, int opt, void *val, socklen_t *len)
 	case URDS_OPT_TRANSPORT:
 		if (*len < sizeof v)
 			return -URDS_EINVAL;
-		v = s->node ? (is_loopback(&s->bound.at.addr) ? 3 : 2) : s->transport;
+		v = s->transport >= 0 ? s->transport : s->node ? (is_loopback(&s->bound.at.addr) ? 3 : 2) : -1;
 		break;
 	default:
 		return -URDS_ENOPROTOOPT;

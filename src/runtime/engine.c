@@ -135,7 +135,7 @@ int engine_new(const struct engine_config *cfg, struct urds_ctx **out)
 	rc = urds_poller_new(&e->poller);
 	if (rc < 0)
 		goto undo_ctx;
-	rc = urds_wake_init(&e->wake, e->poller, NULL);
+	rc = urds_wake_init(&e->wake, e->poller, engine_rung);
 	if (rc < 0)
 		goto undo_poller;
 	rc = urds_tcp_new(&tcp, e->poller, &engine_sink, e, &e->tcp);
@@ -220,10 +220,20 @@ undo_node:
 	return rc;
 }
 
+/* An address that was another owner's, or nobody's, is ours now: its connections run in memory from here on. */
+static void now_ours(struct peer *p, void *arg)
+{
+	const struct urds_addr *a = arg;
+
+	if (urds_addr_eq(&p->core.remote, a) && !atomic_exchange(&p->is_loop, true))
+		peer_reset(p);
+}
+
 int node_get(struct urds_ctx *e, const struct urds_addr *a, struct node **out)
 {
 	void *record = NULL;
 	struct node *n;
+	bool is_new = false;
 	int rc = engine_start(e);
 
 	if (rc < 0)
@@ -239,11 +249,14 @@ int node_get(struct urds_ctx *e, const struct urds_addr *a, struct node **out)
 			n->next = e->nodes;
 			e->nodes = n;
 			urds_rwlock_write_release(&e->table);
+			is_new = true;
 		}
 	}
 	urds_lock_release(&e->node_lock);
 	if (record)
 		e->drop_record(record);
+	if (is_new)
+		peer_each(e, now_ours, &n->addr);
 	*out = n;
 	return rc;
 }
@@ -369,7 +382,7 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 	if (e->stop_records)
 		e->stop_records(e);
 	atomic_store(&e->stop, true);
-	atomic_store(&e->lease, 0);
+	atomic_store(&e->led_since, 0);
 	urds_wake_ring(&e->wake);
 	atomic_store(&e->loop_bell.word, URDS_DOORBELL_AWAKE);
 	urds_futex_wake(&e->loop_bell.word, 1);

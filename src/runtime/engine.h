@@ -136,6 +136,7 @@ struct path {
 	_Atomic urds_ns gather_since;
 	_Atomic bool wants_sample;   /* ask the transport what is acknowledged */
 	_Atomic bool wants_ack;	     /* ask an urds peer for an acknowledgement */
+	_Atomic bool wants_room;     /* a watched socket is full: look often */
 	_Atomic bool poll_armed;
 	_Atomic bool rx_ended;	     /* an end was reported: read on until it is met */
 	struct urds_link *rx_link;   /* rx role: the one read last; compared only */
@@ -179,7 +180,7 @@ struct peer {
 	urds_ns deadline;		/* timer lock */
 	uint32_t heap_at;		/* timer lock; 0: not in the heap */
 	bool is_gone;			/* table lock: out of the table */
-	bool is_loop;			/* both ends are ours: connections run in memory */
+	_Atomic bool is_loop;		/* both ends are ours: connections run in memory */
 };
 
 struct node {
@@ -238,11 +239,14 @@ struct urds_ctx {
 	struct urds_doorbell loop_bell, flush_bell;
 	struct urds_doorbell lead_bell; /* the leader, while it is in the poller */
 	_Atomic bool stop;
-	_Atomic urds_ns lease;	     /* a caller drives the poller until then; the loop thread keeps out */
-	_Atomic bool is_busy;	     /* a caller reads the wire by itself, without ever blocking */
+	_Atomic urds_ns led_since;   /* a blocked call has been in the poller since then: the loop thread keeps out;
+				      * 0: none */
+	_Atomic bool is_busy;	     /* since the loop thread looked last, a caller has read the wire */
 	_Atomic uint32_t leader;     /* 1: some blocked call is the leader */
+	_Atomic bool lead_inside;    /* the leader is in the poller */
+	_Atomic uint32_t passed_on;  /* times the present wake-up went to the wrong thread */
 	_Atomic uint32_t loop_polls; /* 1: the loop thread is in the poller */
-	_Atomic uint32_t watchers;   /* sockets with a descriptor somebody may poll: no lease then */
+	_Atomic uint32_t watchers;   /* sockets with a descriptor somebody may poll: then the loop thread drives */
 	_Atomic uint32_t nsleepers;
 	struct urds_lock sleepers_lock;
 	struct waiter *sleepers; /* blocked calls asleep on their futex */
@@ -311,6 +315,8 @@ void timer_run(struct urds_ctx *e, urds_ns now);
 
 /* ---- tx.c */
 void path_transmit(struct path *p);
+/* Owes an urds peer an acknowledgement: at the latest in URDS_ACK_DELAY_NS. */
+void ack_later(struct path *p);
 /* The peer acknowledged something: releases it. */
 void path_acked(struct path *p);
 /* Waits for the role, which nobody holds long. */
@@ -335,6 +341,7 @@ bool ready_run(struct urds_ctx *e);
 void loop_main(void *ctx);
 /* Lets some thread see to the poller at once. */
 void engine_kick(struct urds_ctx *e);
+void engine_rung(struct urds_wake *w);
 /* One round of driving without waiting: what a non-blocking call does before it says "nothing". */
 void engine_drive(struct urds_ctx *e);
 /* This thread's waiter, off any list; NULL: a signal handler interrupted a call that uses it. */

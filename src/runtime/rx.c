@@ -85,7 +85,7 @@ static bool deliver(struct path *h, const struct urds_rx_item *v, size_t n)
 		sock_rx_news(s, news, done);
 		urds_lock_release(&s->rx_lock);
 		urds_count(e, URDS_C_recv_queued, done);
-		if (news & URDS_RXQ_FILLED)
+		if ((news & URDS_RXQ_FILLED) && atomic_load_explicit(&s->is_watched, memory_order_relaxed))
 			sock_token(s);
 	} else {
 		urds_count(e, URDS_C_recv_drop_no_sock, n);
@@ -147,8 +147,7 @@ static bool ack_due(struct path *h, const struct urds_rx_batch *b)
 		urds_count(h->peer->e, URDS_C_acks_sent, 1);
 		return true;
 	}
-	if (!atomic_load_explicit(&h->ack_timer, memory_order_relaxed) && !atomic_exchange(&h->ack_timer, true))
-		timer_earlier(h->peer, urds_clock_ns() + URDS_ACK_DELAY_NS);
+	ack_later(h);
 	return false;
 }
 
@@ -192,7 +191,7 @@ static void handle(struct path *h, struct urds_rx_batch *b)
 		i += n;
 	}
 	/* Queued first, acknowledged after. */
-	atomic_store_explicit(&h->rx_ack, urds_path_rx_ack(&h->rx), memory_order_release);
+	atomic_store(&h->rx_ack, urds_path_rx_ack(&h->rx));
 	transmit |= ack_due(h, b);
 	if (b->ack_seen > atomic_load_explicit(&h->ack_seen, memory_order_relaxed)) {
 		atomic_store_explicit(&h->ack_seen, b->ack_seen, memory_order_release);

@@ -91,6 +91,10 @@ int sock_bind(struct urds_sock *s, const struct urds_endpoint *at)
 	if (at->port == URDS_PROBE_PORT || s->node)
 		return -URDS_EINVAL;
 	rc = node_get(e, &at->addr, &n);
+	if (rc == -URDS_EADDRNOTAVAIL && s->transport >= 0) {
+		s->transport = -1; /* a failed bind forgets the preset, as in the kernel */
+		return -URDS_ENOPROTOOPT;
+	}
 	if (rc < 0)
 		return rc;
 	urds_rwlock_write_acquire(&e->table);
@@ -483,8 +487,12 @@ static int try_take(struct urds_sock *s, struct urds_rxq_ent *out, bool peek)
 	rc = take(s, out, peek, &flipped);
 	emptied = s->rxq.count == 0;
 	urds_lock_release(&s->rx_lock);
-	if (flipped)
+	if (flipped) {
 		maps_push(s->node);
+		/* A sender in this process may look again without ever driving. */
+		if (urds_loop_pending(s->e->loop))
+			engine_run_loop(s->e);
+	}
 	if (rc != 0 && emptied && atomic_load_explicit(&s->is_watched, memory_order_relaxed))
 		sock_token(s);
 	return rc;
@@ -695,6 +703,8 @@ void sock_close(struct urds_sock *s)
 		maps_push(s->node);
 	if (s->node)
 		peer_each(e, cancel_at, &a);
+	if (urds_loop_pending(e->loop))
+		engine_run_loop(e);
 	sock_close_fds(s);
 	sock_drop(s);
 }

@@ -8,6 +8,8 @@
 
 #include "platform/clock.h"
 
+#define TURN_NS URDS_MS(1)
+
 static void place(struct urds_ctx *e, uint32_t at, struct peer *p)
 {
 	e->heap[at] = p;
@@ -140,6 +142,11 @@ void timer_run(struct urds_ctx *e, urds_ns now)
 		if (!p)
 			return;
 		peer_timer(p, now);
+		/* One turn each: whatever its deadline says, it does not keep this thread from the rest. */
+		urds_lock_acquire(&e->timer_lock);
+		if (p->heap_at && p->deadline <= now)
+			set_locked(e, p, now + TURN_NS);
+		urds_lock_release(&e->timer_lock);
 		peer_drop(p);
 	}
 }

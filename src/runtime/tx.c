@@ -56,6 +56,12 @@ void path_release_acked(struct path *h, struct urds_link *l)
 	} while (more);
 }
 
+void ack_later(struct path *h)
+{
+	if (!atomic_load_explicit(&h->ack_timer, memory_order_relaxed) && !atomic_exchange(&h->ack_timer, true))
+		timer_earlier(h->peer, urds_clock_ns() + URDS_ACK_DELAY_NS);
+}
+
 static void arm_poll(struct path *h)
 {
 	if (atomic_load_explicit(&h->poll_armed, memory_order_relaxed) ||
@@ -87,8 +93,14 @@ static bool send_once(struct path *h, struct urds_link *l, struct urds_tx_env *e
 		urds_lock_release(&n->map_lock);
 	if (nv == 0)
 		return true;
-	if (sent_ack)
-		atomic_store_explicit(&h->rx_unacked, 0, memory_order_relaxed);
+	if (sent_ack) {
+		atomic_store(&h->rx_unacked, 0);
+		env->ack = atomic_load(&h->rx_ack);
+		/* More came in while this ack was being written, and its wish for an ack may have been
+		 * taken for ours. */
+		if (env->ack != sent_ack)
+			urds_path_tx_want_ack(&h->tx);
+	}
 	urds_count(h->peer->e, URDS_C_tx_calls, 1);
 	if (l->t->data->tx(l, iov, nv, &taken, &released) < 0) {
 		urds_path_tx_taken(&h->tx, 0, &done);
@@ -131,6 +143,8 @@ static void transmit_round(struct path *h)
 	for (int i = 0; i < SENDS_MAX; i++)
 		if (send_once(h, l, &env))
 			break;
+	if (atomic_load(&h->tx.want) & URDS_WANT_ACK)
+		ack_later(h); /* no room, or no memory for it */
 	if (h->tx.log.tombs > 0) {
 		struct urds_log_freed_list freed;
 

@@ -3,11 +3,11 @@
  * Who drives the wire, and how calls wait.
  *
  * A blocked call becomes the leader: it sits in the poller itself and reads what comes, so nothing is handed from
- * thread to thread. While it does, and for a moment after, it has the lease and the loop thread keeps out;
+ * thread to thread. While it does, and for a moment after, the loop thread keeps out and only sees to timers;
  * otherwise the loop thread is in the poller. Further blocked calls sleep on a futex each.
  *
  * No lock and no role is held in a blocking system call: a call that is left by a signal handler's longjmp or by
- * cancellation leaves a lease that expires and a waiter that its thread takes off later.
+ * cancellation leaves a lead from which it is relieved and a waiter that its thread takes off later.
  */
 #include "runtime/engine.h"
 
@@ -18,12 +18,14 @@
 #include "platform/futex.h"
 #include "transport/loop/loop.h"
 
-/* The loop thread stays away this long after a caller drove. Renewed by each call. */
-#define LEASE_NS URDS_MS(10)
-/* How long it leaves callers alone that read the wire without blocking. */
+/* While a caller reads the wire the loop thread only looks in this often: for timers ... */
+#define TICK_NS URDS_MS(10)
+/* ... and, where callers do not block, for the other connections. */
 #define BUSY_NS URDS_MS(1)
-/* A leader that saw nothing for this long hands over to the loop thread and sleeps on its futex. */
+/* A leader that saw nothing for this long is sent to sleep on its futex, and the loop thread takes over. */
 #define LEAD_IDLE_NS URDS_MS(100)
+/* A wake-up that was passed on so often has nobody to go to. */
+#define PASS_ON_MAX 1000
 /* A spin that misses this often in a row is not tried for a while. */
 #define SPIN_MISSES_MAX 16
 #define SPIN_RETRY 64
@@ -31,7 +33,8 @@
 struct thread_state {
 	struct waiter w;
 	bool in_use;
-	bool leading;	  /* in the poller as the leader: needs no bell */
+	bool leading;	  /* drives as the leader: needs no bell */
+	bool is_loop;	  /* the loop thread */
 	unsigned misses, skipped;
 };
 
@@ -197,7 +200,7 @@ static void run_all(struct urds_ctx *e)
 	engine_run_loop(e);
 	ready_run(e);
 	flush_dirty(e, URDS_NEVER);
-	if (atomic_load_explicit(&e->next_deadline, memory_order_relaxed) != URDS_NEVER)
+	if (!me.leading && atomic_load_explicit(&e->next_deadline, memory_order_relaxed) != URDS_NEVER)
 		timer_run(e, urds_clock_ns());
 }
 
@@ -222,6 +225,20 @@ static int poll_once(struct urds_ctx *e, urds_ns now, urds_ns limit)
 	urds_count(e, URDS_C_poll_calls, 1);
 	n = urds_poller_wait(e->poller, until == URDS_NEVER ? URDS_NEVER : until > now ? until - now : 0);
 	return n;
+}
+
+/* A wake-up reaches one thread in the poller, not necessarily the one it was meant for: pass it on. */
+void engine_rung(struct urds_wake *w)
+{
+	struct urds_ctx *e = urds_container_of(w, struct urds_ctx, wake);
+	bool others = (atomic_load(&e->lead_inside) && !me.leading) || (atomic_load(&e->loop_polls) && !me.is_loop);
+
+	if (!others)
+		atomic_store_explicit(&e->passed_on, 0, memory_order_relaxed);
+	else if (atomic_fetch_add_explicit(&e->passed_on, 1, memory_order_relaxed) < PASS_ON_MAX)
+		urds_wake_ring(w);
+	else
+		atomic_store(&e->lead_inside, false); /* nobody is: it was left by longjmp */
 }
 
 void engine_kick(struct urds_ctx *e)
@@ -251,21 +268,36 @@ static void nap(struct urds_ctx *e, urds_ns until)
 	urds_doorbell_disarm(&e->loop_bell);
 }
 
+/* Does a blocked call drive the poller? One that has been silent for long, or was left by longjmp, is relieved. */
+static bool is_led(struct urds_ctx *e, urds_ns now)
+{
+	urds_ns since = atomic_load(&e->led_since);
+
+	if (since == 0 || atomic_load(&e->watchers))
+		return false;
+	if (now < since + LEAD_IDLE_NS)
+		return true;
+	if (atomic_compare_exchange_strong(&e->led_since, &since, 0)) {
+		atomic_store(&e->leader, 0);
+		if (urds_doorbell_ring(&e->lead_bell))
+			urds_wake_ring(&e->wake);
+	}
+	return false;
+}
+
 void loop_main(void *arg)
 {
 	struct urds_ctx *e = arg;
 
+	me.is_loop = true;
 	while (!atomic_load(&e->stop)) {
-		urds_ns now = urds_clock_ns(), lease;
+		urds_ns now = urds_clock_ns();
 
 		atomic_store(&e->loop_polls, 1);
-		lease = atomic_load(&e->lease);
-		if (now < lease && !atomic_load(&e->watchers)) {
+		if (is_led(e, now)) {
 			atomic_store(&e->loop_polls, 0);
-			nap(e, shorter(lease, now + LEASE_NS));
-			/* A kick in the middle of a lease: the caller may be computing. */
-			if (urds_clock_ns() < atomic_load(&e->lease))
-				run_all(e);
+			nap(e, now + TICK_NS);
+			run_all(e);
 			continue;
 		}
 		if (!atomic_load(&e->watchers) && atomic_exchange(&e->is_busy, false)) {
@@ -355,69 +387,71 @@ static void set_asleep(struct urds_ctx *e, struct waiter *w, bool asleep)
 	urds_lock_release(&e->sleepers_lock);
 }
 
-/* Leads until @w is over, its deadline, a signal (-URDS_EINTR) or a long silence (0). */
+/* Leads until @w is over, its deadline, a signal (-URDS_EINTR), or until it is relieved (0). Timers are the loop
+ * thread's meanwhile: the leader waits without a limit of its own, which is what makes its wait cheap. */
 static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 {
-	urds_ns now = urds_clock_ns(), quiet_since = now;
+	urds_ns now = urds_clock_ns();
+	bool relieved = false;
 	int rc = 0;
 
-	/* Renewed before the loop thread is asked to leave, so that it sees why. */
-	atomic_store(&e->lease, now + LEAD_IDLE_NS + LEASE_NS);
+	/* Before the loop thread is asked to leave, so that it sees why. */
+	atomic_store(&e->led_since, now);
 	if (atomic_load(&e->loop_polls))
 		urds_wake_ring(&e->wake);
 	me.leading = true;
 	run_all(e);
 	while (!urds_request_is_over(&w->req)) {
-		urds_ns limit = LEAD_IDLE_NS;
+		urds_ns limit = URDS_NEVER;
 
 		if (spin && may_spin(e, spin)) {
 			spin_on(e, w, spin, now);
 			if (urds_request_is_over(&w->req))
 				break;
+			now = urds_clock_ns();
 		}
-		now = urds_clock_ns();
-		if (now >= w->req.deadline || now >= quiet_since + LEAD_IDLE_NS)
+		if (now >= w->req.deadline)
 			break;
-		limit = shorter(limit, w->req.deadline - now);
-		atomic_store_explicit(&e->lease, now + LEAD_IDLE_NS + LEASE_NS, memory_order_relaxed);
+		if (w->req.deadline != URDS_NEVER)
+			limit = w->req.deadline - now;
 		urds_doorbell_arm(&e->lead_bell);
-		if (urds_request_is_over(&w->req)) {
+		atomic_store(&e->lead_inside, true);
+		relieved = atomic_load(&e->led_since) == 0;
+		if (relieved || urds_request_is_over(&w->req)) {
 			urds_doorbell_disarm(&e->lead_bell);
 			break;
 		}
-		rc = poll_once(e, now, limit);
+		if (has_work(e))
+			limit = 0;
+		urds_count(e, URDS_C_poll_calls, 1);
+		rc = urds_poller_wait(e->poller, limit);
 		urds_doorbell_disarm(&e->lead_bell);
 		if (rc == -URDS_EINTR)
 			break;
-		if (rc > 0)
-			quiet_since = urds_clock_ns();
 		run_all(e);
+		if (urds_request_is_over(&w->req))
+			break;
+		/* Woken for something else. */
+		now = urds_clock_ns();
+		if (rc > 0 && atomic_load(&e->led_since) != 0)
+			atomic_store(&e->led_since, now);
 	}
+	atomic_store(&e->lead_inside, false);
 	me.leading = false;
-	now = urds_clock_ns();
-	if (now >= quiet_since + LEAD_IDLE_NS) {
-		atomic_store(&e->lease, 0);
-		atomic_store(&e->leader, 0);
-		if (urds_doorbell_ring(&e->loop_bell))
-			urds_futex_wake(&e->loop_bell.word, 1);
-	} else {
-		atomic_store(&e->lease, now + LEASE_NS);
+	relieved = atomic_exchange(&e->led_since, 0) == 0;
+	if (!relieved) {
+		atomic_store_explicit(&e->is_busy, true, memory_order_relaxed);
 		atomic_store(&e->leader, 0);
 		promote_sleeper(e);
 	}
 	return rc == -URDS_EINTR ? rc : 0;
 }
 
-/* A leader that vanished leaves the flag; its lease tells. */
 static bool become_leader(struct urds_ctx *e)
 {
 	uint32_t none = 0;
 
-	if (atomic_load(&e->watchers))
-		return false;
-	if (atomic_compare_exchange_strong(&e->leader, &none, 1))
-		return true;
-	return urds_clock_ns() > atomic_load(&e->lease) + LEAD_IDLE_NS;
+	return !atomic_load(&e->watchers) && atomic_compare_exchange_strong(&e->leader, &none, 1);
 }
 
 int waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
@@ -430,14 +464,14 @@ int waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
 	while (!urds_request_is_over(&w->req) && rc == 0) {
 		bool wake;
 
-		if (urds_clock_ns() >= w->req.deadline) {
+		if (w->req.deadline != URDS_NEVER && urds_clock_ns() >= w->req.deadline) {
 			if (urds_request_cancel(&w->req, URDS_ETIMEDOUT, &wake))
 				return -URDS_ETIMEDOUT;
 			continue;
 		}
 		if (may_lead && become_leader(e)) {
 			rc = lead(e, w, spin);
-			/* Back here only after a silence: the loop thread has taken over. */
+			/* Back here only when relieved: the loop thread has taken over. */
 			may_lead = false;
 			continue;
 		}

@@ -11,7 +11,9 @@
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "platform/addr.h"
 
@@ -21,7 +23,8 @@
 
 /* So that an array of ours is an array of the kernel's. */
 _Static_assert(sizeof(struct urds_iov) == sizeof(struct iovec), "urds_iov is iovec");
-_Static_assert(offsetof(struct urds_iov, base) == offsetof(struct iovec, iov_base), "urds_iov.base");
+_Static_assert(offsetof(struct urds_iov, base) == offsetof(struct iovec, iov_base),
+	       "urds_iov.base");
 _Static_assert(offsetof(struct urds_iov, len) == offsetof(struct iovec, iov_len), "urds_iov.len");
 
 static struct tcp_link *link_of(struct urds_link *base)
@@ -50,6 +53,25 @@ static struct msghdr msg_of(const struct urds_iov *v, size_t n)
 	return m;
 }
 
+/* Straight to the kernel: these never block, and the library's wrappers would be cancellation points, where a
+ * thread could be ended with the path's role in its hands. One piece, the usual case, spares the kernel the
+ * message header. */
+static ssize_t send_now(int fd, const struct msghdr *m)
+{
+	const int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+
+	if (m->msg_iovlen == 1)
+		return syscall(SYS_sendto, fd, m->msg_iov[0].iov_base, m->msg_iov[0].iov_len, flags, NULL, 0);
+	return syscall(SYS_sendmsg, fd, m, flags);
+}
+
+static ssize_t recv_now(int fd, struct msghdr *m)
+{
+	if (m->msg_iovlen == 1)
+		return syscall(SYS_recvfrom, fd, m->msg_iov[0].iov_base, m->msg_iov[0].iov_len, MSG_DONTWAIT, NULL, NULL);
+	return syscall(SYS_recvmsg, fd, m, MSG_DONTWAIT);
+}
+
 static int tx(struct urds_link *base, const struct urds_iov *v, size_t n, size_t *taken,
 	      size_t *released)
 {
@@ -67,7 +89,7 @@ static int tx(struct urds_link *base, const struct urds_iov *v, size_t n, size_t
 		ssize_t sent;
 
 		if (asked > 0) {
-			sent = sendmsg(l->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+			sent = send_now(l->fd, &m);
 			urds_tcp_count(&st->tx_calls, 1);
 			if (sent < 0 && errno == EINTR)
 				continue;
@@ -109,7 +131,7 @@ static enum urds_rx_how rx(struct urds_link *base, const struct urds_iov *v, siz
 	if (iov_bytes(v, m.msg_iovlen) == 0)
 		return URDS_RX_WAIT; /* asking for nothing would look like EOF */
 	do {
-		r = recvmsg(l->fd, &m, MSG_DONTWAIT);
+		r = recv_now(l->fd, &m);
 		urds_tcp_count(&st->rx_calls, 1);
 	} while (r < 0 && errno == EINTR);
 	if (r > 0) {
@@ -119,9 +141,9 @@ static enum urds_rx_how rx(struct urds_link *base, const struct urds_iov *v, siz
 	}
 	if (r < 0 && errno == EAGAIN)
 		return URDS_RX_WAIT;
-	base->end = r == 0 && !atomic_load_explicit(&l->is_broken, memory_order_acquire) ?
-			    URDS_LINK_EOF :
-			    URDS_LINK_RESET;
+	base->end = r == 0 && !atomic_load_explicit(&l->is_broken, memory_order_acquire)
+			    ? URDS_LINK_EOF
+			    : URDS_LINK_RESET;
 	return URDS_RX_ENDED;
 }
 
@@ -146,25 +168,34 @@ static uint64_t acked(struct urds_link *base)
  * - tcpi_last_ack_recv is refreshed by data acks, keepalive answers and zero-window probe answers. But
  *   the probes back off (0.2, 0.4 ... 120 s), so before a full receiver it grows to minutes while
  *   nothing is wrong, and on an idle connection without keepalive for ever: alone it proves nothing.
- * - tcpi_probes counts *unanswered* probes, keepalive or window; any answer makes it 0.
- * - tcpi_unacked counts segments in flight: 0 while all that is queued waits for the window.
  * - segments with data that acknowledge nothing new may refresh only tcpi_last_data_recv.
- * - both times start at establishment, dialled or accepted.
- * What went out a moment ago on a quiet connection counts from the last answer, not from when it was
- * sent: at most a keepalive interval too much. */
+ * - tcpi_probes counts *unanswered* probes, keepalive or window; any answer makes it 0. One may be
+ *   under way, or its answer suppressed (at most one per 500 ms): it takes two to mean something.
+ * - tcpi_retransmits counts timeouts since the last progress; tcpi_rto is doubled by each, and
+ *   tcpi_last_data_sent is the last retransmission. So the oldest byte is at least rto - (rto >> n)
+ *   older than that (a tail loss probe comes before the first, and is not counted). */
 static uint64_t silence(struct urds_link *base)
 {
 	struct tcp_link *l = link_of(base);
 	struct tcp_info ti;
 	socklen_t len = sizeof(ti);
+	uint64_t ms;
 
 	if (!l->is_tcp || atomic_load_explicit(&l->is_connecting, memory_order_acquire) ||
 	    getsockopt(l->fd, IPPROTO_TCP, TCP_INFO, &ti, &len) < 0)
 		return URDS_UNKNOWN;
-	if (ti.tcpi_probes == 0 && ti.tcpi_unacked == 0)
+	if (ti.tcpi_unacked > 0 && ti.tcpi_retransmits > 0)
+		ms = (ti.tcpi_rto - (ti.tcpi_rto >> (ti.tcpi_retransmits & 31))) / 1000u +
+		     ti.tcpi_last_data_sent;
+	else if (ti.tcpi_probes >= 2)
+		ms = ti.tcpi_last_ack_recv;
+	else
 		return 0;
-	return URDS_MS(ti.tcpi_last_ack_recv < ti.tcpi_last_data_recv ? ti.tcpi_last_ack_recv :
-									ti.tcpi_last_data_recv);
+	if (ms > ti.tcpi_last_ack_recv)
+		ms = ti.tcpi_last_ack_recv;
+	if (ms > ti.tcpi_last_data_recv)
+		ms = ti.tcpi_last_data_recv;
+	return URDS_MS(ms);
 }
 
 static int incoming_cpu(struct urds_link *base)
@@ -186,15 +217,15 @@ static void ports(struct urds_link *base, uint16_t *local, uint16_t *remote)
 {
 	struct tcp_link *l = link_of(base);
 	struct sockaddr_storage ss = {0};
-	socklen_t len = sizeof ss;
+	socklen_t len = sizeof(ss);
 	struct urds_addr a;
 
 	*local = *remote = 0;
 	if (getsockname(l->fd, (struct sockaddr *)&ss, &len) == 0)
-		urds_addr_from_sockaddr(&a, local, (struct sockaddr *)&ss, len);
-	len = sizeof ss;
+		(void)urds_addr_from_sockaddr(&a, local, (struct sockaddr *)&ss, len);
+	len = sizeof(ss);
 	if (getpeername(l->fd, (struct sockaddr *)&ss, &len) == 0)
-		urds_addr_from_sockaddr(&a, remote, (struct sockaddr *)&ss, len);
+		(void)urds_addr_from_sockaddr(&a, remote, (struct sockaddr *)&ss, len);
 }
 
 const struct urds_data_ops urds_tcp_data = {

@@ -1,0 +1,425 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""urds against the Linux kernel's RDS, in a lab: messages both ways while connections die, restarts of
+either side, stopped processes, black holes, the tools.
+
+    kernel_test.py [TEST...]      a short run: one address order and one family
+    URDS_INTEROP=full             both orders, IPv4 and IPv6, and the long counts
+
+$URDSPEER, $URDS and $PCAP_REENCODE are the programs of this build.  Lines "# figure ..." say what was
+measured.
+"""
+
+import hashlib
+import os
+import random
+import re
+import signal
+import statistics
+import subprocess
+import time
+
+import lab
+
+FULL = os.environ.get('URDS_INTEROP') == 'full'
+BUILD = os.path.join(lab.HERE, '..', '..', 'build')
+URDSPEER = os.environ.get('URDSPEER', os.path.join(BUILD, 'tests', 'interop', 'urdspeer'))
+URDS = os.environ.get('URDS', os.path.join(BUILD, 'tools', 'urds'))
+REENCODE = os.environ.get('PCAP_REENCODE', os.path.join(BUILD, 'tests', 'interop', 'pcap_reencode'))
+
+# Our side of the address order ("above": the kernel is the one to connect) and the family.
+CASES = [('below', 6), ('above', 6)] if os.environ.get('WI6') else [('below', 4), ('above', 4), ('below', 6), ('above', 6)] if FULL else [('below', 4)]
+
+
+def figure(text):
+    print(f'# figure {text}', flush=True)
+
+
+def port_of(addr, port):
+    return f'[{addr}]:{port}' if ':' in addr else f'{addr}:{port}'
+
+
+class Case:
+    """A pair of addresses that never met before, and a port."""
+
+    ports = 4000
+
+    def __init__(self, net, order='below', family=4):
+        self.net, self.order, self.family = net, order, family
+        self.me = net.host_addr(above=order == 'above', family=family)
+        self.kernel = net.addr(family=family, high=order == 'below')
+        Case.ports += 100
+        self.port = Case.ports
+        self.mine, self.theirs = port_of(self.me, self.port), port_of(self.kernel, self.port)
+
+    def __str__(self):
+        return f'urds {self.order}, IPv{self.family}'
+
+    def peer(self, mode, *args, **kw):
+        """rdspeer in the guest, between these addresses."""
+        return self.net.peer(mode, '--local', self.theirs, '--peer', self.mine, *map(str, args), **kw)
+
+    def urds(self, mode, *args):
+        """urdspeer here, between these addresses."""
+        return self.net.host([URDSPEER, mode, '--local', self.mine, '--peer', self.theirs,
+                              *map(str, args)])
+
+
+_net = None
+
+
+def the_lab():
+    """The lab of all tests: booting takes seconds."""
+    global _net
+    if _net is None:
+        lab.temp_dir()
+        _net = lab.Lab(share=[lab.rdspeer_dir(), lab.temp_dir()], mem=512, timeout=5400 if FULL else 900)
+        _net.__enter__()
+        lab.atexit.register(_net.close)
+        figure(f'guest up in {_net.boot_seconds:.1f} s')
+    return _net
+
+
+def program_pid(proc, name):
+    """The process itself, below "ip netns exec" (which becomes it)."""
+    return proc.popen.pid
+
+
+def verdict(p, timeout):
+    status = p.wait(timeout)
+    m = p.wait_line(r'done sent (\d+) received (\d+) lost (\d+) duplicated (\d+) reordered (\d+) '
+                    r'corrupt (\d+)', 5, from_start=True)
+    got = [int(x) for x in m.groups()]
+    if status != 0 or got[2:] != [0, 0, 0, 0]:
+        tail = '\n'.join(p.lines[-25:])
+        raise lab.LabError(f'{p.name}: exit status {status}\n{tail}')
+    return got
+
+
+def counters(p):
+    return {m.group(1): int(m.group(2)) for m in
+            (re.match(r'counter (\S+) (\d+)', line) for line in p.lines) if m}
+
+
+def retransmitted(path, me):
+    """RETRANSMITTED frames in a capture: (ours, theirs)."""
+    n = {True: 0, False: 0}
+    p = subprocess.Popen([REENCODE, '--dump', path], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         text=True)
+    for line in p.stdout:
+        w = line.split(' ', 3)
+        if ' flags=04 ' in w[3] or ' flags=06 ' in w[3]:
+            n[w[1].startswith((me + ':', f'[{me}]:'))] += 1
+    err = p.stderr.read()
+    assert p.wait() == 0, err
+    return n[True], n[False], err.strip()
+
+
+# ---- tests
+
+def pings():
+    """urds ping to the kernel; the kernel pings an address that urds listen holds."""
+    net = the_lab()
+    for order, family in CASES:
+        c = Case(net, order, family)
+        out = net.run_host([URDS, 'ping', '-c', '5', '-i', '0.1', '-I', c.me, c.kernel])
+        assert len(re.findall(r'^ *\d+: \d+ usec', out, re.M)) == 5, out
+        listen = net.host([URDS, 'listen', c.me])
+        listen.wait_line('ready', 10)
+        got = net.peer('ping', c.me, '-I', c.kernel, '-c', '10', '--interval', '50', '--stall', '5').check(30)
+        assert 'done sent 10 received 10' in got, got
+        usec = sorted(int(x) for x in re.findall(r'usec (\d+)', got))
+        figure(f'{c}: urds ping {out.split(":")[-1].strip()}, kernel ping median {usec[5]} usec, '
+               f'first {re.search("usec (.*)", got).group(1)}')
+        listen.signal(signal.SIGTERM)
+        listen.check(10)
+
+
+def delay(net, ms):
+    """Everything the guest sends comes MS later: so that there is always something on the way."""
+    how = f'add dev eth0 root netem delay {ms}ms limit 10000' if ms else 'del dev eth0 root'
+    net.run_guest(['sh', '-c', f'tc qdisc {how}'])
+
+
+class Killer:
+    """Breaks the connections in turn in the guest, every HALF seconds, and some time later on our side
+    (ss -K or urds_reset)."""
+
+    def __init__(self, case, urds, every=0.5):
+        self.case, self.urds, self.every = case, urds, every
+        self.done = {'guest': 0, 'ss': 0, 'reset': 0}
+        self.nothing = 0
+        # Once started it costs the slow guest nothing; each kill is one write (Lab.kill_guest_connections).
+        self.guest = case.net.guest(['sh', '-c', f'while sleep {every}; do echo 4194304 '
+                                     '> /proc/sys/net/rds/tcp/rds_tcp_sndbuf; echo killed; done'])
+
+    def ours(self):
+        if self.done['ss'] <= self.done['reset']:
+            kind, n = 'ss', self.case.net.kill_host_connections('src', f'[{self.case.me}]' if self.case.family == 6 else self.case.me)
+        else:
+            self.urds.signal(signal.SIGUSR1)
+            kind, n = 'reset', int(self.urds.wait_line(r'^reset (-?\d+)', 5).group(1))
+        if n < 1:
+            self.nothing += 1
+        else:
+            self.done[kind] += 1
+
+    def run(self, kills):
+        """Until there were KILLS, or the exchange is over."""
+        try:
+            while self.total < kills and 'complete' not in self.urds.output:
+                self.guest.wait_line('killed', 20)
+                self.done['guest'] += 1
+                time.sleep(random.uniform(0.1, 0.8) * self.every)
+                self.ours()
+        except lab.LabError:
+            if self.urds.is_running():
+                raise
+        finally:
+            self.guest.stop()
+
+    @property
+    def total(self):
+        return sum(self.done.values())
+
+
+def exchange_with_kills():
+    """Verified messages in both directions at once while connections die in the middle of them."""
+    net = the_lab()
+    n, big, empty, pairs, kills = (14000, 120, 150, 4, 52) if FULL else (3000, 40, 60, 4, 12)
+    for order, family in CASES:
+        c = Case(net, order, family)
+        args = ['--send', n, '--recv', n, '--big', big, '--empty', empty, '--pairs', pairs,
+                '--seed', random.randrange(1 << 32), '--timeout', 300, '--stall', 30,
+                '--sizes', '1-31*30,32-1024*40,1025-16384*25,16385-131072*5']
+        path = os.path.join(lab.temp_dir(), 'kills.pcap')
+        cap = net.capture(path, 'tcp port 16385')
+        delay(net, 4)
+        start = time.monotonic()
+        theirs = c.peer('exchange', *args, timeout=330)
+        ours = c.urds('exchange', *args)
+        ours.wait_line('ready', 10)
+        killer = Killer(c, ours, 0.4)
+        killer.run(kills)
+        took = time.monotonic() - start
+        got, got2 = verdict(ours, 330), verdict(theirs, 60)
+        delay(net, 0)
+        net.end_capture(cap)
+        mine, kernel, said = retransmitted(path, c.me)
+        figure(f'{c}: {got[0]} sent {got[1]} received, {pairs * big} of 1 MiB and {pairs * empty} empty '
+               f'each way; lost 0 duplicated 0 reordered 0 on both sides; kills {killer.done} in '
+               f'{took:.1f} s ({killer.nothing} found no connection); RETRANSMITTED ours {mine} '
+               f"kernel's {kernel}; {said}")
+        assert got[:2] == [n * pairs, n * pairs] == got2[:2]
+        assert killer.total >= kills, f'only {killer.total} kills before the end'
+        need = 25 if FULL else 5
+        assert mine >= need and kernel >= need, 'too few replays seen'
+        os.unlink(path)
+
+
+# ---- restarts
+
+VERIFIED_SIZES = '32-1024*80,1025-16384*15,16385-65536*5'   # all with a header
+
+
+class Server:
+    """The guest's echo server."""
+
+    def __init__(self, c):
+        self.c = c
+        self.start()
+
+    def start(self):
+        self.proc = self.c.net.peer('serve', self.c.theirs, '--timeout', '3000', timeout=3000)
+        self.proc.wait_line('ready', 20)
+        self.ready = time.monotonic()
+
+
+def echo(c, *args):
+    p = c.urds('echo', '--sizes', VERIFIED_SIZES, '--seed', random.randrange(1 << 32), '--timeout', 1000, *args)
+    p.wait_line('ready', 10)
+    return p
+
+
+def spread(ms):
+    return f'median {statistics.median(ms):.0f} ms, worst {max(ms):.0f} ms of {len(ms)}'
+
+
+def restarts():
+    """Our process is killed (SIGKILL) under load and started again: nothing of its new life is lost, and
+    the first message comes back within 2 s."""
+    net = the_lab()
+    runs = 20 if FULL else 4
+    for order, family in CASES if FULL else [('below', 4), ('above', 4)]:
+        c = Case(net, order, family)
+        server = Server(c)
+        ms = []
+        for i in range(runs // (len(CASES) if FULL else 2)):
+            p = echo(c)
+            m = p.wait_line(r'^first (\d+) after (\d+) ms', 10)
+            ms.append(int(m.group(2)))
+            assert m.group(1) == '0', f'run {i}: the first that came back was number {m.group(1)}'
+            time.sleep(random.uniform(0.3, 0.8))
+            assert 'gap' not in p.output, p.output
+            p.signal(signal.SIGKILL)
+            p.wait(5)
+        p = echo(c, '--count', 3000)
+        done = re.search(r'done sent 3000 came 3000 stale (\d+) missing 0 again 0 corrupt 0', p.check(60))
+        assert done, p.output
+        server.proc.stop()
+        figure(f'{c}: our process killed {len(ms)} times: first message back after {spread(ms)}')
+        assert max(ms) <= 2000
+
+
+def reboots():
+    """The guest dies and boots again."""
+    net = the_lab()
+    for k, (order, family) in enumerate(CASES if FULL else [('below', 4), ('above', 4)]):
+        c = Case(net, order, family)
+        server = Server(c)
+        p = echo(c)
+        p.wait_line('^first 0 ', 10)
+        ms = []
+        for _ in range((2 if k == 0 else 1) if FULL else 1):
+            time.sleep(1)
+            net.reboot()
+            server.start()
+            m = p.wait_line(r'^back .* at (\d+)', 20)
+            ms.append(int(m.group(1)) - server.ready * 1000)
+            at = len(p.lines)
+            time.sleep(2)
+            # What the dead kernel had acknowledged is gone with it; of its new life nothing is.
+            more = [x for x in p.lines[at:] if x.startswith(('gap', 'back'))]
+            assert len([x for x in more if x.startswith('gap')]) <= 1 and len(more) <= 1, p.output
+        p.signal(signal.SIGTERM)
+        out = p.check(20)
+        figure(f'{c}: guest rebooted {len(ms)} times: first message back {spread(ms)} after its server was '
+               f'ready; {out.splitlines()[-1]}')
+        assert max(ms) <= 2000
+        server.proc.stop()
+
+
+# ---- stopped
+
+def stopped():
+    """Our process stands still under load: its connections stay."""
+    net = the_lab()
+    seconds = 60 if FULL else 5
+    for order, family in CASES:
+        c = Case(net, order, family)
+        args = ['--send', 3000, '--recv', 3000, '--big', 30, '--pairs', 2, '--timeout', 200, '--stall', 90]
+        before = net.counters()['conn_reset']
+        delay(net, 2)
+        theirs = c.peer('exchange', *args, timeout=250)
+        ours = c.urds('exchange', *args)
+        ours.wait_line('ready', 10)
+        time.sleep(1)
+        assert 'complete' not in ours.output
+        ours.signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        ours.signal(signal.SIGCONT)
+        verdict(ours, 120)
+        verdict(theirs, 60)
+        delay(net, 0)
+        theirs, ours = net.counters()['conn_reset'] - before, counters(ours).get('conn_reset', 0)
+        figure(f'{c}: our process stopped for {seconds} s under load: {ours} reconnects, {theirs} counted '
+               'by the kernel; all delivered')
+        assert ours == 0 and theirs <= 1  # our end, when all is done, counts one there
+
+
+def black_hole():
+    """The guest vanishes and comes back."""
+    net = the_lab()
+    for order, family in CASES:
+        for seconds in (10, 35) if FULL else (3,):
+            c = Case(net, order, family)
+            server = Server(c)
+            p = echo(c)
+            p.wait_line('^first 0 ', 10)
+            time.sleep(1)
+            net.pause()
+            time.sleep(seconds)
+            net.resume()
+            resumed = time.monotonic()
+            m = p.wait_line(r'^back .* at (\d+)', 60)
+            ms = int(m.group(1)) - resumed * 1000
+            time.sleep(2)
+            p.signal(signal.SIGTERM)
+            out = p.check(20)
+            resets = counters(p).get('conn_reset', 0)
+            server.proc.stop()
+            figure(f'{c}: black hole of {seconds} s: {resets} reconnects, flowing {ms:.0f} ms after; '
+                   + out.splitlines()[-1])
+            assert ' missing 0 again 0 corrupt 0' in out, out
+            assert ms <= 2000 and resets <= 1
+
+
+# ---- cat
+
+def cats():
+    """urds cat to and from the guest."""
+    net = the_lab()
+    size = (100 if FULL else 8) << 20
+    d = lab.temp_dir()
+    data = random.randbytes(1 << 20) * (size >> 20)
+    want = hashlib.sha256(data).hexdigest()
+    with open(f'{d}/in', 'wb') as f:
+        f.write(data)
+
+    def digest(name):
+        with open(f'{d}/{name}', 'rb') as f:
+            return hashlib.sha256(f.read()).hexdigest()
+
+    for order, family in CASES:
+        c = Case(net, order, family)
+        start = time.monotonic()
+        recv = net.peer('catrecv', c.theirs, '-o', f'{d}/out1')
+        recv.wait_line('ready', 10)
+        with open(f'{d}/in', 'rb') as f:
+            net.host([URDS, 'cat', '-I', c.me, c.theirs], stdin=f).check(120)
+        recv.check(30)
+        there = time.monotonic() - start
+        start = time.monotonic()
+        out = net.host(['sh', '-c', 'exec "$0" cat -v -l "$1" > "$2"', URDS, c.mine, f'{d}/out2'])
+        out.wait_line('ready', 10)
+        net.peer('catsend', c.mine, '-l', port_of(c.kernel, c.port + 1), '-i', f'{d}/in').check(120)
+        out.check(30)
+        assert digest('out1') == want and digest('out2') == want
+        figure(f'{c}: urds cat {size >> 20} MiB to the kernel in {there:.1f} s, from it in '
+               f'{time.monotonic() - start:.1f} s, sha256 equal')
+
+
+# ---- a pair of kernels of which one becomes urds
+
+def takeover():
+    """Two kernels use 8 paths; one's address goes away, the other queues messages for it on all of them;
+    urds takes the address: all arrive."""
+    ports, count, size = 16, 100, 4000
+    with lab.Lab(guests=2, share=[lab.rdspeer_dir()], mem=384) as net:
+        for order in ('above', 'below'):
+            a, b = (net.addr(1), '192.0.2.210') if order == 'above' else (net.addr(1, high=True), '192.0.2.20')
+            net.run_guest(['ip', 'addr', 'add', b + '/24', 'dev', 'eth0'], guest=2)
+            net.peer('ping', b, '-I', a, '-c', '5', '--interval', '200').check(30)
+            paths = len(set(re.findall(r'^tcp .*', net.peer('info', 'tcp').check(20), re.M)))
+            net.run_guest(['ip', 'addr', 'del', b + '/24', 'dev', 'eth0'], guest=2)
+            net.kill_guest_connections(2)
+            time.sleep(1)
+            floods = [net.peer('flood', '--local', f'{a}:{5000 + i}', '--peer', f'{b}:{5000 + i}', '--size',
+                               str(size), '--count', str(count), '--linger', '60') for i in range(ports)]
+            for f in floods:
+                f.wait_line('ready', 20)
+            time.sleep(2)
+            net.add_host_addr(b)
+            net.run_guest(['ip', 'neigh', 'flush', 'dev', 'eth0'])
+            t = time.monotonic()
+            sink = net.host([URDSPEER, 'sink', f'{b}:5000', '--pairs', str(ports), '--count', str(ports * count),
+                             '--seconds', '40'])
+            out = sink.check(60)
+            figure(f'urds {order}: {paths} TCP sockets between two kernels, then urds in place of one: '
+                   f'{out.splitlines()[-1]} after {time.monotonic() - t:.1f} s')
+            for f in floods:
+                f.check(30)
+            net.del_host_addr(b)
+
+
+if __name__ == '__main__':
+    lab.main(pings, exchange_with_kills, restarts, reboots, stopped, black_hole, cats, takeover)
