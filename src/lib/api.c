@@ -13,6 +13,12 @@
 #include "platform/addr.h"
 #include "platform/clock.h"
 
+static void leave(struct urds_sock *s)
+{
+	sock_drop(s);
+	call_leave();
+}
+
 /* A handle given by the caller: alive, and ours (not our parent's). Holds a reference. */
 static bool enter(struct urds_sock *s, const char *what)
 {
@@ -23,9 +29,13 @@ static bool enter(struct urds_sock *s, const char *what)
 			    : "no socket");
 		return false;
 	}
+	if (!call_enter()) {
+		urds_fail(URDS_EAGAIN, "%s: in a signal handler that interrupted another call", what);
+		return false;
+	}
 	sock_hold(s);
 	if (atomic_load_explicit(&s->is_closed, memory_order_relaxed)) {
-		sock_drop(s);
+		leave(s);
 		urds_fail(URDS_EBADF, "%s: the socket is closed", what);
 		return false;
 	}
@@ -55,7 +65,7 @@ int urds_close(struct urds_sock *s)
 	if (!enter(s, "urds_close"))
 		return -1;
 	sock_close(s);
-	sock_drop(s);
+	leave(s);
 	return 0;
 }
 
@@ -127,17 +137,19 @@ static bool owns(struct urds_ctx *e, const struct urds_addr *a)
 int urds_bind(struct urds_sock *s, const struct sockaddr *addr, socklen_t len)
 {
 	struct urds_endpoint at;
-	int rc;
+	int rc, cancel;
 
 	if (!enter(s, "urds_bind"))
 		return -1;
+	cancel = urds_cancel_off();
 	urds_record_why[0] = 0;
 	if (parse(addr, len, &at) < 0)
 		rc = urds_fail(URDS_EINVAL, "urds_bind: not a unicast IPv4 or IPv6 address of this host (an RDS socket "
 					    "cannot be bound to 0.0.0.0 or ::; a link-local one needs its scope)");
 	else if ((rc = sock_bind(s, &at)) < 0)
 		rc = urds_fail_bind(rc, &at.addr, at.port, owns(s->e, &at.addr));
-	sock_drop(s);
+	urds_cancel_back(cancel);
+	leave(s);
 	return rc;
 }
 
@@ -178,7 +190,7 @@ int urds_connect(struct urds_sock *s, const struct sockaddr *addr, socklen_t len
 		urds_fail(-rc, "urds_connect: a unicast IPv4 or IPv6 address with its whole length is needed");
 		rc = -1;
 	}
-	sock_drop(s);
+	leave(s);
 	return rc;
 }
 
@@ -205,7 +217,7 @@ int urds_getsockname(struct urds_sock *s, struct sockaddr *addr, socklen_t *len)
 		put_addr(&at, addr, len);
 	}
 	urds_lock_release(&s->tx_lock);
-	sock_drop(s);
+	leave(s);
 	return 0;
 }
 
@@ -221,7 +233,7 @@ int urds_getpeername(struct urds_sock *s, struct sockaddr *addr, socklen_t *len)
 	else
 		rc = urds_fail(URDS_ENOTCONN, "urds_getpeername: not connected");
 	urds_lock_release(&s->tx_lock);
-	sock_drop(s);
+	leave(s);
 	return rc;
 }
 
@@ -336,7 +348,7 @@ ssize_t urds_sendmsg(struct urds_sock *s, const struct msghdr *msg, int flags)
 	if (!enter(s, "urds_sendmsg"))
 		return -1;
 	rc = send_msg(s, msg, flags);
-	sock_drop(s);
+	leave(s);
 	return rc;
 }
 
@@ -353,7 +365,7 @@ ssize_t urds_sendto(struct urds_sock *s, const void *buf, size_t len, int flags,
 	if (!enter(s, "urds_sendto"))
 		return -1;
 	rc = send_one(s, to, tolen, &v, 1, flags);
-	sock_drop(s);
+	leave(s);
 	return rc;
 }
 
@@ -378,7 +390,7 @@ int urds_send_batch(struct urds_sock *s, struct urds_mmsg *v, unsigned n, int fl
 	}
 	if (i < n)
 		flush_dirty(s->e, URDS_NEVER);
-	sock_drop(s);
+	leave(s);
 	return i > 0 || n == 0 ? (int)i : -1;
 }
 
@@ -484,7 +496,7 @@ ssize_t urds_recvmsg(struct urds_sock *s, struct msghdr *msg, int flags)
 	if (!enter(s, "urds_recvmsg"))
 		return -1;
 	rc = recv_msg(s, msg, flags);
-	sock_drop(s);
+	leave(s);
 	return rc;
 }
 
@@ -521,7 +533,7 @@ int urds_recv_batch(struct urds_sock *s, struct urds_mmsg *v, unsigned n, int fl
 			break;
 		v[i].len = (size_t)rc;
 	}
-	sock_drop(s);
+	leave(s);
 	return i > 0 || n == 0 ? (int)i : -1;
 }
 
@@ -536,7 +548,7 @@ int urds_fd(struct urds_sock *s)
 	fd = sock_fd(s);
 	if (fd < 0)
 		fd = urds_fail(-fd, "urds_fd: no descriptor: raise the limit (ulimit -n)");
-	sock_drop(s);
+	leave(s);
 	return fd;
 }
 
@@ -545,7 +557,7 @@ int urds_set_nonblock(struct urds_sock *s, int on)
 	if (!enter(s, "urds_set_nonblock"))
 		return -1;
 	atomic_store(&s->is_nonblock, on != 0);
-	sock_drop(s);
+	leave(s);
 	return 0;
 }
 
@@ -557,7 +569,7 @@ int urds_wait(struct urds_sock *s, int events, int timeout_ms)
 	if (!enter(s, "urds_wait"))
 		return -1;
 	rc = sock_wait(s, want, deadline);
-	sock_drop(s);
+	leave(s);
 	if (rc < 0)
 		return urds_fail(-rc, "urds_wait: %s", rc == -URDS_EINTR ? "interrupted by a signal" : "the socket was closed");
 	return (rc & SOCK_IN ? POLLIN : 0) | (rc & SOCK_OUT ? POLLOUT : 0);

@@ -5,6 +5,8 @@
 #ifndef URDS_LIB_API_H
 #define URDS_LIB_API_H
 
+#include <pthread.h>
+
 #include "runtime/engine.h"
 #include "urds/urds.h"
 
@@ -19,5 +21,20 @@ int urds_fail_bind(int rc, const struct urds_addr *a, uint16_t port, bool is_our
 
 /* Why the ownership record of a node could not be had, by this thread, last. */
 extern _Thread_local char urds_record_why[320];
+
+/* Around calls that open files and ask other processes: pthread_cancel() takes effect in waits only, where it
+ * leaves nothing half done (platform/posix/nocancel.h). */
+static inline int urds_cancel_off(void)
+{
+	int was;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
+	return was;
+}
+
+static inline void urds_cancel_back(int was)
+{
+	pthread_setcancelstate(was, NULL);
+}
 
 #endif

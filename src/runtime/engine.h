@@ -65,8 +65,9 @@ struct waiter {
 	struct urds_request req;
 	struct wait_list *list;	  /* the one it is on, or NULL */
 	struct urds_lock *lock;	  /* that guards the list */
-	struct urds_sock *holds;  /* reference kept while linked, or NULL */
-	struct peer *holds_peer;
+	struct urds_sock *holds;  /* the call's references, given back with it if it is abandoned; */
+	struct peer *holds_peer;  /* either may be NULL */
+	bool is_any;		  /* counted in holds->any_waiters */
 	struct waiter *asleep_next, *asleep_prev; /* sleepers_lock */
 	bool is_asleep;		  /* on the list of sleepers */
 	uint16_t port;		  /* waiting for this remote port to clear; 0: for room, or for a message */
@@ -339,14 +340,20 @@ void loop_main(void *ctx);
 void engine_kick(struct urds_ctx *e);
 /* One round of driving without waiting: what a non-blocking call does before it says "nothing". */
 void engine_drive(struct urds_ctx *e);
-/* This thread's waiter, off any list; NULL: a signal handler interrupted a call that uses it. */
+/* Around every call of the public interface that works on a socket. False: this is a signal handler, and the call
+ * it interrupted may hold a lock: -URDS_EAGAIN. */
+bool call_enter(void);
+void call_leave(void);
+/* Is this thread, seen from a signal handler, in the system's wait of a call? It may be left by longjmp then. */
+bool call_is_blocked(void);
+/* This thread's waiter, off any list; NULL: it is in use by a call that this handler interrupted. */
 struct waiter *waiter_get(void);
+/* The end of a wait: takes it off its list, whatever happened to it. The list's lock is taken inside. */
 void waiter_put(struct waiter *w);
-/* The lock of the list is held. @s, @p: kept alive while it is linked; either may be NULL. */
+/* The lock of the list is held. @s, @p: the caller's references, which it keeps until waiter_put(); @p may be
+ * NULL. */
 void waiter_link(struct waiter *w, struct wait_list *l, struct urds_lock *lock, struct urds_sock *s,
 		 struct peer *p);
-/* Takes it off its list, whatever happened to it. Its lock is taken inside. */
-void waiter_unlink(struct waiter *w);
 /* Blocks until @w is over or until its deadline, driving the wire meanwhile. 0: woken; look again.
  * -URDS_ETIMEDOUT, -URDS_EINTR, -URDS_EBADF. @spin: a path to watch before sleeping, or NULL. */
 int waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin);

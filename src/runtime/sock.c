@@ -4,9 +4,8 @@
  */
 #include "runtime/engine.h"
 
-#include <unistd.h>
-
 #include "platform/clock.h"
+#include "platform/posix/nocancel.h"
 #include "platform/random.h"
 #include "transport/loop/loop.h"
 
@@ -75,8 +74,8 @@ void sock_drop(struct urds_sock *s)
 		peer_drop(s->to->peer);
 	urds_rxq_fini(&s->rxq);
 	if (s->fds[0] >= 0) {
-		close(s->fds[0]);
-		close(s->fds[1]);
+		urds_sys_close(s->fds[0]);
+		urds_sys_close(s->fds[1]);
 	}
 	urds_free(&e->pool.mem, s, sizeof *s);
 	atomic_fetch_sub(&e->nsocks, 1);
@@ -154,7 +153,8 @@ static int route(struct urds_sock *s, const struct urds_addr *to, struct path **
 	return 0;
 }
 
-/* Waits on @l (lock held on entry, released on return) until woken. */
+/* Waits on @l (lock held on entry, released on return) until woken. The caller has a reference on @s and, unless it
+ * is NULL, @p, which go when the call is abandoned in here. */
 static int wait_on(struct urds_sock *s, struct wait_list *l, struct urds_lock *lock, struct peer *p,
 		   uint16_t port, urds_ns deadline, struct path *spin)
 {
@@ -167,6 +167,7 @@ static int wait_on(struct urds_sock *s, struct wait_list *l, struct urds_lock *l
 	}
 	urds_request_init(&w->req, deadline);
 	w->port = port;
+	w->is_any = l == &s->rx_waiters && port == ANY_EVENT;
 	waiter_link(w, l, lock, s, p);
 	urds_lock_release(lock);
 	rc = waiter_wait(s->e, w, spin);
@@ -246,7 +247,7 @@ static int wait_room(struct urds_sock *s, struct path *h, uint32_t len, bool don
 		}
 		if (atomic_load(&h->kind) == URDS_KIND_KERNEL && urds_clock_ns() + step < deadline)
 			until = urds_clock_ns() + step;
-		rc = wait_on(s, &s->tx_waiters, &s->tx_lock, NULL, 0, until, NULL);
+		rc = wait_on(s, &s->tx_waiters, &s->tx_lock, h->peer, 0, until, NULL);
 		if (rc == -URDS_ETIMEDOUT && until != deadline) {
 			step = step * 2 < ROOM_POLL_MAX_NS ? step * 2 : ROOM_POLL_MAX_NS;
 			sample(h);
@@ -471,6 +472,8 @@ static int take(struct urds_sock *s, struct urds_rxq_ent *out, bool peek, bool *
 		*out = *front;
 		if (out->buf)
 			urds_buf_hold(out->buf, 1);
+		if (s->rx_waiters.first) /* it is still there for somebody */
+			wait_list_wake(s->e, &s->rx_waiters, 1, 0);
 	} else if (urds_rxq_pop(&s->rxq, out) & URDS_RXQ_CLEAR) {
 		*flipped = sock_flip(s, false);
 	}
@@ -531,7 +534,7 @@ int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool
 		spin = s->hot;
 		if (spin)
 			peer_hold(spin->peer);
-		rc = wait_on(s, &s->rx_waiters, &s->rx_lock, NULL, 0, deadline, spin);
+		rc = wait_on(s, &s->rx_waiters, &s->rx_lock, spin ? spin->peer : NULL, 0, deadline, spin);
 		if (spin)
 			peer_drop(spin->peer);
 		if (rc == 0)

@@ -6,17 +6,20 @@
  * thread to thread. While it does, and for a moment after, it has the lease and the loop thread keeps out;
  * otherwise the loop thread is in the poller. Further blocked calls sleep on a futex each.
  *
- * No lock and no role is held in a blocking system call: a call that is left by a signal handler's longjmp or by
- * cancellation leaves a lease that expires and a waiter that its thread takes off later.
+ * No lock and no role is held in a blocking system call. A call that is left there by cancellation gives back
+ * what it had when its thread ends; one left by longjmp from a signal handler when its thread calls again, and
+ * until then the loop thread stands in for a leader that is gone.
  */
 #include "runtime/engine.h"
 
 #include <pthread.h>
+#include <signal.h>
 
 #include "platform/clock.h"
 #include "platform/cpu.h"
 #include "platform/futex.h"
 #include "transport/loop/loop.h"
+#include "transport/tcp/tcp.h"
 
 /* The loop thread stays away this long after a caller drove. Renewed by each call. */
 #define LEASE_NS URDS_MS(10)
@@ -28,16 +31,127 @@
 #define SPIN_MISSES_MAX 16
 #define SPIN_RETRY 64
 
+/* How far below the frame of a wait the frames of a handler that interrupts it begin at least, and how far below
+ * it those of a later call from the same place may reach. */
+#define FRAME_SLACK 512
+
+enum call_state { CALL_OUT = 0, CALL_IN, CALL_BLOCKED };
+
+/* Only its own thread touches it; handlers that interrupt that thread too, hence the order of things. */
 struct thread_state {
 	struct waiter w;
 	bool in_use;
-	bool leading;	  /* in the poller as the leader: needs no bell */
+	volatile sig_atomic_t state; /* enum call_state */
+	volatile sig_atomic_t below; /* the state to go back to: CALL_BLOCKED in a handler's call */
+	struct urds_ctx *leads;	     /* its leader, needs no bell; or NULL */
 	unsigned misses, skipped;
+	char *frame;		    /* of the wait */
+	volatile uintptr_t *mark;   /* in that frame; holds its own address + serial while the frame lives */
+	uintptr_t serial;
+	struct urds_poll_batch batch;
 };
 
-static _Thread_local struct thread_state me;
+static _Thread_local struct thread_state me __attribute__((tls_model("initial-exec")));
 
-/* ---------------------------------------------------------------- waiters */
+static void list_take_off(struct wait_list *l, struct urds_request *r);
+static bool is_on_list(const struct wait_list *l, const struct urds_request *r);
+static void set_asleep(struct urds_ctx *e, struct waiter *w, bool asleep);
+static void promote_sleeper(struct urds_ctx *e);
+
+/* ---------------------------------------------------------------- calls and their threads */
+
+/* A call of this thread was left in its wait by longjmp or cancellation: what it had is given back. */
+static void abandon(struct thread_state *t)
+{
+	struct waiter *w = &t->w;
+	struct urds_ctx *e = t->leads;
+	struct urds_sock *s = w->holds;
+
+	t->leads = NULL;
+	t->state = CALL_IN;
+	if (w->list && atomic_load(&s->e->is_dead)) { /* the parent's, or leaked for our sake: nobody is there */
+		w->list = NULL;
+		memset(&t->batch, 0, sizeof t->batch);
+		e = NULL;
+	}
+	if (w->list) {
+		bool woken;
+
+		set_asleep(s->e, w, false);
+		urds_lock_acquire(w->lock);
+		woken = urds_request_is_over(&w->req);
+		if (is_on_list(w->list, &w->req))
+			list_take_off(w->list, &w->req);
+		if (woken && w->list->first)
+			wait_list_wake(s->e, w->list, 1, 0); /* what it was woken for is another's now */
+		urds_lock_release(w->lock);
+	}
+	urds_poller_dispatch(&t->batch);
+	if (e) {
+		atomic_store(&e->lease, 0);
+		atomic_store(&e->leader, 0);
+		engine_kick(e);
+		promote_sleeper(e);
+	}
+	if (w->list) {
+		w->list = NULL;
+		if (w->is_any)
+			atomic_fetch_sub(&s->any_waiters, 1);
+		if (w->holds_peer)
+			peer_drop(w->holds_peer);
+		sock_drop(s);
+	}
+	t->in_use = false;
+	t->state = CALL_OUT;
+}
+
+/* Is the wait that this thread was in gone, and we are not in a handler on top of it? */
+static bool __attribute__((noinline, no_sanitize("address", "thread"))) is_abandoned(void)
+{
+	stack_t ss;
+
+	if (sigaltstack(NULL, &ss) == 0 && (ss.ss_flags & SS_ONSTACK))
+		return false;
+	if ((char *)__builtin_frame_address(0) + FRAME_SLACK > me.frame)
+		return true;
+	/* A later call, deeper than that one was: then its frame was written over. */
+	return *me.mark != (uintptr_t)me.mark + me.serial;
+}
+
+static bool __attribute__((noinline)) call_enter_slow(void)
+{
+	if (me.state == CALL_IN)
+		return false;
+	if (is_abandoned()) {
+		abandon(&me);
+		me.state = CALL_IN;
+		return true;
+	}
+	me.below = CALL_BLOCKED;
+	me.state = CALL_IN;
+	return true;
+}
+
+bool call_enter(void)
+{
+	if (me.state != CALL_OUT)
+		return call_enter_slow();
+	me.state = CALL_IN;
+	return true;
+}
+
+void call_leave(void)
+{
+	sig_atomic_t below = me.below;
+
+	me.below = CALL_OUT;
+	me.state = below;
+}
+
+bool call_is_blocked(void)
+{
+	return me.state == CALL_BLOCKED;
+}
 
 static pthread_key_t exit_key;
 static struct urds_once exit_once;
@@ -46,8 +160,8 @@ static void thread_exits(void *arg)
 {
 	struct thread_state *t = arg;
 
-	waiter_unlink(&t->w);
-	t->in_use = false;
+	if (t->state == CALL_BLOCKED)
+		abandon(t);
 }
 
 static void make_key(void)
@@ -55,28 +169,23 @@ static void make_key(void)
 	pthread_key_create(&exit_key, thread_exits);
 }
 
+/* ---------------------------------------------------------------- waiters */
+
 struct waiter *waiter_get(void)
 {
-	if (me.in_use && !me.w.list)
-		return NULL; /* between two steps of a call we interrupted */
-	if (me.w.list)
-		waiter_unlink(&me.w);
+	if (me.in_use)
+		return NULL;
 	urds_once(&exit_once, make_key);
 	if (!pthread_getspecific(exit_key))
 		pthread_setspecific(exit_key, &me);
 	me.in_use = true;
+	me.w.is_any = false;
 	return &me.w;
-}
-
-void waiter_put(struct waiter *w)
-{
-	waiter_unlink(w);
-	me.in_use = false;
 }
 
 bool waiter_is_over(void)
 {
-	return me.leading && urds_request_is_over(&me.w.req);
+	return me.leads && urds_request_is_over(&me.w.req);
 }
 
 void waiter_link(struct waiter *w, struct wait_list *l, struct urds_lock *lock, struct urds_sock *s,
@@ -86,10 +195,6 @@ void waiter_link(struct waiter *w, struct wait_list *l, struct urds_lock *lock, 
 	w->lock = lock;
 	w->holds = s;
 	w->holds_peer = p;
-	if (s)
-		sock_hold(s);
-	if (p)
-		peer_hold(p);
 	w->req.next = NULL;
 	w->req.prev = l->last;
 	if (l->last)
@@ -118,24 +223,14 @@ static bool is_on_list(const struct wait_list *l, const struct urds_request *r)
 	return r->prev || l->first == r;
 }
 
-void waiter_unlink(struct waiter *w)
+void waiter_put(struct waiter *w)
 {
-	struct urds_sock *s = w->holds;
-	struct peer *p = w->holds_peer;
-
-	if (!w->list)
-		return;
 	urds_lock_acquire(w->lock);
 	if (is_on_list(w->list, &w->req))
 		list_take_off(w->list, &w->req);
 	urds_lock_release(w->lock);
 	w->list = NULL;
-	w->holds = NULL;
-	w->holds_peer = NULL;
-	if (s)
-		sock_drop(s);
-	if (p)
-		peer_drop(p);
+	me.in_use = false;
 }
 
 static void finish(struct urds_ctx *e, struct wait_list *l, struct urds_request *r, int result)
@@ -145,7 +240,7 @@ static void finish(struct urds_ctx *e, struct wait_list *l, struct urds_request 
 		return;
 	if (urds_request_complete(r, result))
 		urds_futex_wake(&r->state, 1);
-	else if (!me.leading && urds_doorbell_ring(&e->lead_bell))
+	else if (me.leads != e && urds_doorbell_ring(&e->lead_bell))
 		urds_wake_ring(&e->wake);
 }
 
@@ -206,6 +301,21 @@ static bool has_work(struct urds_ctx *e)
 	return urds_loop_pending(e->loop) || atomic_load(&e->ready) || atomic_load(&e->dirty);
 }
 
+/* Around a blocking system call: nothing is held. */
+static void block(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	me.state = CALL_BLOCKED;
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+static void unblock(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	me.state = CALL_IN;
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
 /* One visit to the poller, at most @limit long. Return: events seen, 0, or negative. */
 static int poll_once(struct urds_ctx *e, urds_ns now, urds_ns limit)
 {
@@ -220,13 +330,18 @@ static int poll_once(struct urds_ctx *e, urds_ns now, urds_ns limit)
 		until = now;
 	atomic_store_explicit(&e->poll_until, until, memory_order_relaxed);
 	urds_count(e, URDS_C_poll_calls, 1);
-	n = urds_poller_wait(e->poller, until == URDS_NEVER ? URDS_NEVER : until > now ? until - now : 0);
+	block();
+	n = urds_poller_fetch(e->poller, until == URDS_NEVER ? URDS_NEVER : until > now ? until - now : 0,
+			      &me.batch);
+	unblock();
+	if (n > 0)
+		urds_poller_dispatch(&me.batch);
 	return n;
 }
 
 void engine_kick(struct urds_ctx *e)
 {
-	if (!me.leading && urds_doorbell_ring(&e->lead_bell))
+	if (me.leads != e && urds_doorbell_ring(&e->lead_bell))
 		urds_wake_ring(&e->wake);
 	else if (atomic_load(&e->loop_polls))
 		urds_wake_ring(&e->wake);
@@ -251,12 +366,24 @@ static void nap(struct urds_ctx *e, urds_ns until)
 	urds_doorbell_disarm(&e->loop_bell);
 }
 
+/* The leader left by longjmp and has not called again: events that it had fetched may have gone with it. */
+static void replace_leader(struct urds_ctx *e)
+{
+	uint32_t one = 1;
+
+	if (!atomic_compare_exchange_strong(&e->leader, &one, 0))
+		return;
+	urds_wake_renew(&e->wake);
+	urds_tcp_rearm(e->tcp);
+	promote_sleeper(e);
+}
+
 void loop_main(void *arg)
 {
 	struct urds_ctx *e = arg;
 
 	while (!atomic_load(&e->stop)) {
-		urds_ns now = urds_clock_ns(), lease;
+		urds_ns now = urds_clock_ns(), lease, limit = URDS_NEVER;
 
 		atomic_store(&e->loop_polls, 1);
 		lease = atomic_load(&e->lease);
@@ -276,7 +403,14 @@ void loop_main(void *arg)
 			nap(e, urds_clock_ns() + BUSY_NS);
 			continue;
 		}
-		poll_once(e, now, URDS_NEVER);
+		if (atomic_load(&e->leader)) {
+			/* Its lease has run out. */
+			if (now > lease + LEAD_IDLE_NS)
+				replace_leader(e);
+			else
+				limit = LEAD_IDLE_NS;
+		}
+		poll_once(e, now, limit);
 		atomic_store(&e->loop_polls, 0);
 		run_all(e);
 	}
@@ -365,7 +499,7 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 	atomic_store(&e->lease, now + LEAD_IDLE_NS + LEASE_NS);
 	if (atomic_load(&e->loop_polls))
 		urds_wake_ring(&e->wake);
-	me.leading = true;
+	me.leads = e;
 	run_all(e);
 	while (!urds_request_is_over(&w->req)) {
 		urds_ns limit = LEAD_IDLE_NS;
@@ -387,13 +521,13 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 		}
 		rc = poll_once(e, now, limit);
 		urds_doorbell_disarm(&e->lead_bell);
-		if (rc == -URDS_EINTR)
+		if (rc < 0) /* a signal; or, in a fork child, no poller any more */
 			break;
 		if (rc > 0)
 			quiet_since = urds_clock_ns();
 		run_all(e);
 	}
-	me.leading = false;
+	me.leads = NULL;
 	now = urds_clock_ns();
 	if (now >= quiet_since + LEAD_IDLE_NS) {
 		atomic_store(&e->lease, 0);
@@ -405,27 +539,39 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 		atomic_store(&e->leader, 0);
 		promote_sleeper(e);
 	}
-	return rc == -URDS_EINTR ? rc : 0;
+	return rc < 0 ? rc : 0;
 }
 
-/* A leader that vanished leaves the flag; its lease tells. */
 static bool become_leader(struct urds_ctx *e)
 {
 	uint32_t none = 0;
 
-	if (atomic_load(&e->watchers))
-		return false;
-	if (atomic_compare_exchange_strong(&e->leader, &none, 1))
-		return true;
-	return urds_clock_ns() > atomic_load(&e->lease) + LEAD_IDLE_NS;
+	return !atomic_load(&e->watchers) && atomic_compare_exchange_strong(&e->leader, &none, 1);
+}
+
+/* The futex call itself is no cancellation point. */
+static int sleep_cancellable(struct waiter *w, uint32_t word)
+{
+	int rc, type;
+
+	block();
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	rc = urds_futex_wait(&w->req.state, word, w->req.deadline);
+	pthread_setcanceltype(type, NULL);
+	unblock();
+	return rc;
 }
 
 int waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
 {
+	volatile uintptr_t mark;
 	bool may_lead = true;
 	uint32_t word;
 	int rc = 0;
 
+	me.frame = __builtin_frame_address(0);
+	me.mark = &mark;
+	mark = (uintptr_t)&mark + ++me.serial;
 	flush_dirty(e, URDS_NEVER);
 	while (!urds_request_is_over(&w->req) && rc == 0) {
 		bool wake;
@@ -443,7 +589,7 @@ int waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
 		}
 		set_asleep(e, w, may_lead);
 		if (urds_request_sleep(&w->req, &word)) {
-			rc = urds_futex_wait(&w->req.state, word, w->req.deadline);
+			rc = sleep_cancellable(w, word);
 			if (rc == -URDS_ETIMEDOUT)
 				rc = 0;
 		}
@@ -457,5 +603,6 @@ int waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
 	}
 	while (!urds_request_is_over(&w->req))
 		urds_cpu_pause(); /* claimed: its completion follows at once */
+	mark = 0;
 	return urds_request_result(&w->req);
 }

@@ -14,6 +14,7 @@
 #include <sys/uio.h>
 
 #include "platform/addr.h"
+#include "platform/posix/nocancel.h"
 
 #ifndef IOV_MAX
 #define IOV_MAX 1024
@@ -67,7 +68,7 @@ static int tx(struct urds_link *base, const struct urds_iov *v, size_t n, size_t
 		ssize_t sent;
 
 		if (asked > 0) {
-			sent = sendmsg(l->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+			sent = urds_sys_sendmsg(l->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 			urds_tcp_count(&st->tx_calls, 1);
 			if (sent < 0 && errno == EINTR)
 				continue;
@@ -109,7 +110,7 @@ static enum urds_rx_how rx(struct urds_link *base, const struct urds_iov *v, siz
 	if (iov_bytes(v, m.msg_iovlen) == 0)
 		return URDS_RX_WAIT; /* asking for nothing would look like EOF */
 	do {
-		r = recvmsg(l->fd, &m, MSG_DONTWAIT);
+		r = urds_sys_recvmsg(l->fd, &m, MSG_DONTWAIT);
 		urds_tcp_count(&st->rx_calls, 1);
 	} while (r < 0 && errno == EINTR);
 	if (r > 0) {
