@@ -466,6 +466,8 @@ static void on_ready(struct vhost *v, struct vend *e)
 			v_close(e, false);
 			hp->parked[k] = NULL;
 			urds_peer_unparked(&hp->peer, k);
+		} else if (v_is_over(e)) {
+			urds_peer_parked_ended(&hp->peer, e->idx);
 		}
 	} else {
 		unsigned slot = e->idx;

@@ -476,9 +476,14 @@ size_t v_read(struct vend *e, void *p, size_t n)
 	return n;
 }
 
+bool v_is_over(const struct vend *e)
+{
+	return e->is_reset || e->c->dir[!e->i].fin;
+}
+
 bool v_ended(const struct vend *e)
 {
-	return v_readable(e) == 0 && (e->is_reset || e->c->dir[!e->i].fin);
+	return v_readable(e) == 0 && v_is_over(e);
 }
 
 uint64_t v_acked(const struct vend *e)

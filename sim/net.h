@@ -105,6 +105,8 @@ size_t v_read(struct vend *e, void *p, size_t n);
 size_t v_readable(const struct vend *e);
 /* Nothing more will come: FIN or RST, and all is read. */
 bool v_ended(const struct vend *e);
+/* FIN or RST has come, whatever is unread. */
+bool v_is_over(const struct vend *e);
 uint64_t v_acked(const struct vend *e);
 uint64_t v_written(const struct vend *e);
 /* How long bytes of ours have waited for an acknowledgement without any progress. */

@@ -47,7 +47,7 @@
 #define URDS_KIND_SILENT_NS URDS_SEC(2)	/* no answer to our probe this long after a header: a kernel */
 #define URDS_CHALLENGE_DEAD_NS URDS_SEC(1) /* unacknowledged this long when challenged: replaced */
 #define URDS_CHALLENGE_END_NS URDS_SEC(5)  /* every path answered: the parked connection is closed */
-#define URDS_STRANGER_NS URDS_SEC(10) /* an accepted connection without one header is dropped when others wait */
+#define URDS_STRANGER_NS URDS_SEC(2) /* an accepted connection without one header is dropped when others wait */
 #define URDS_DEAD_NS URDS_SEC(25) /* bytes outstanding and not one TCP answer: the peer is dead (<= 30 s) */
 #define URDS_ACK_POLL_MIN_NS URDS_MS(100) /* sampling of TCP acks while anything is unacknowledged ... */
 #define URDS_ACK_POLL_MAX_NS URDS_SEC(1)  /* ... doubling up to this; none when idle */

@@ -256,6 +256,7 @@ void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, st
 		return;
 	}
 	p->parked[k].is_used = true;
+	p->parked[k].has_ended = false;
 	p->parked[k].slot = (uint8_t)for_slot;
 	p->parked[k].lane = from_port % URDS_PATHS_MAX;
 	p->parked[k].since = now;
@@ -300,6 +301,11 @@ void urds_peer_unparked(struct urds_peer *p, unsigned k)
 	p->challenged_slots = 0;
 }
 
+void urds_peer_parked_ended(struct urds_peer *p, unsigned k)
+{
+	p->parked[k].has_ended = true;
+}
+
 static void promote_to(struct urds_peer *p, unsigned k, unsigned slot, urds_ns now, struct urds_peer_out *out)
 {
 	struct urds_slot *s = slot_of(p, slot);
@@ -318,12 +324,15 @@ static bool promote(struct urds_peer *p, unsigned slot, urds_ns now, struct urds
 {
 	unsigned best = URDS_PARKED_MAX;
 
-	/* The newest: an older one is likely to be as dead as what it was to replace. */
+	/* Those that ended, oldest first: what they brought was sent before the others were made. Then the newest: an
+	 * older one is likely to be as dead as what it was to replace. */
 	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
-		const struct urds_parked *q = &p->parked[k];
+		const struct urds_parked *q = &p->parked[k], *b = &p->parked[best % URDS_PARKED_MAX];
 
-		if (q->is_used && (q->slot == slot || q->slot == ANY_SLOT) &&
-		    (best == URDS_PARKED_MAX || q->since >= p->parked[best].since))
+		if (!q->is_used || (q->slot != slot && q->slot != ANY_SLOT))
+			continue;
+		if (best == URDS_PARKED_MAX || (q->has_ended && !b->has_ended) ||
+		    (q->has_ended == b->has_ended && (q->since < b->since) == q->has_ended))
 			best = k;
 	}
 	if (best == URDS_PARKED_MAX)
@@ -445,8 +454,11 @@ void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rn
 	s->heard = false;
 	s->kind = URDS_KIND_UNKNOWN;
 	p->challenged_slots &= (uint8_t)~(1u << slot); /* what was asked is gone */
-	if (promote(p, slot, now, out))
+	if (promote(p, slot, now, out)) {
+		if (has_parked(p)) /* it has to show that it lives, like the one before */
+			challenge(p, now, out);
 		return;
+	}
 	if (urds_peer_dials(p) && p->is_proven && !(urds_peer_is_self(p) && slot == 1))
 		open_slot(p, slot, now, out);
 }
@@ -471,9 +483,16 @@ static void tick_challenge(struct urds_peer *p, urds_ns now, struct urds_peer_ou
 	if (!p->challenged || now < p->check_at)
 		return;
 	p->check_at = now + CHECK_EVERY_NS;
-	for (unsigned i = 0; i < URDS_PATHS_MAX; i++)
-		if (p->challenged_slots & ~p->answered & (1u << i))
-			act(out, URDS_ACT_CHECK, i, 0);
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		const struct urds_slot *s = urds_peer_slot(p, i);
+
+		if (!(p->challenged_slots & ~p->answered & (1u << i)))
+			continue;
+		/* Whoever comes to stay speaks at once; a program that only holds the connection does not. */
+		act(out, has_parked(p) && !s->heard && now >= s->at + URDS_STRANGER_NS ? URDS_ACT_DROP
+										       : URDS_ACT_CHECK,
+		    i, 0);
+	}
 	if (!has_parked(p)) {
 		if (all_answered(p) || now >= p->challenged + URDS_CHALLENGE_END_NS)
 			p->challenged = p->challenged_slots = 0;

@@ -42,6 +42,7 @@ struct urds_slot {
 
 struct urds_parked {
 	bool is_used;
+	bool has_ended; /* but has bytes */
 	uint8_t slot;	/* the one it is for, or URDS_PATHS_MAX: any */
 	uint8_t lane;	/* source port modulo 8 */
 	urds_ns since;
@@ -131,8 +132,11 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const 
 		      urds_ns now, struct urds_peer_out *out);
 /* The connection of @slot is gone and closed; everything readable was read. */
 void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rnd, struct urds_peer_out *out);
-/* Parked @k ended by itself. */
+/* Parked @k ended by itself, and no byte of it is unread. */
 void urds_peer_unparked(struct urds_peer *p, unsigned k);
+/* Parked @k ended by itself, but bytes of it are unread: a kernel has forgotten what our TCP acknowledged (A1). It is
+ * promoted before others, to be read. */
+void urds_peer_parked_ended(struct urds_peer *p, unsigned k);
 /* @slot's transport has not answered for @silence. */
 void urds_peer_silence(struct urds_peer *p, unsigned slot, urds_ns silence, urds_ns now,
 		       struct urds_peer_out *out);

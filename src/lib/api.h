@@ -13,6 +13,11 @@
 /* Notes the failure for this thread: errno, urds_errno(), urds_reason(). Return: -1. @err: enum urds_err. */
 int urds_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* A handle given by the caller: alive, and ours (not our parent's). Holds a reference until urds_leave(). False after
+ * urds_fail(). */
+bool urds_enter(struct urds_sock *s, const char *what);
+void urds_leave(struct urds_sock *s);
+
 /* The context meant by @ctx: itself, or the process default, opened when needed. NULL after urds_fail(). */
 struct urds_ctx *urds_ctx_of(struct urds_ctx *ctx);
 

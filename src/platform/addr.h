@@ -14,14 +14,15 @@ struct sockaddr_storage;
 #define URDS_ADDR_STRLEN 64
 
 /* AF_INET for a v4-mapped address, else AF_INET6. Return: the length to pass with it. */
-size_t urds_addr_to_sockaddr(const struct urds_addr *a, uint16_t port, struct sockaddr_storage *out);
+size_t urds_addr_to_sockaddr(const struct urds_addr *a, uint16_t port,
+			     struct sockaddr_storage *out);
 
 /* @port may be NULL. The scope is kept for link-local addresses only.
  * Return: 0, -URDS_EINVAL (too short), -URDS_EAFNOSUPPORT. */
 int urds_addr_from_sockaddr(struct urds_addr *a, uint16_t *port, const struct sockaddr *sa,
 			    size_t len);
 
-/* "10.0.0.1", "fd00::1", "fe80::1%eth0". Always terminates; cuts what does not fit. Returns @buf. */
+/* "10.0.0.1", "fd00::1", "fe80::1%eth0". Terminated; cut if it does not fit. Returns @buf. */
 char *urds_addr_format(char *buf, size_t size, const struct urds_addr *a);
 
 /* Numeric text only, zone by name or number. Return: 0 or -URDS_EINVAL. */

@@ -9,9 +9,9 @@
 
 struct urds_ident {
 	uint32_t pid;
-	uint32_t uid;	/* effective; 0 where there is no such thing */
-	char user[64];	/* name, or the number as text */
-	char exe[128];	/* file name of the executable without its folder, or "?" */
+	uint32_t uid;  /* effective; 0 where there is no such thing */
+	char user[64]; /* name, or the number as text */
+	char exe[128]; /* file name of the executable without its folder, or "?" */
 };
 
 /* Always fills all of @out, zero padded. May ask the name service: not on a hot path. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Two small locks, a mutex of 4 bytes and a readers-mostly lock of 4 bytes, and the annotations that
- * let clang -Wthread-safety check who holds what. Neither is recursive. A lock may be freed by
+ * Two small locks, a mutex of 4 bytes and a readers-mostly lock of 4 bytes, and the annotations
+ * that let clang -Wthread-safety check who holds what. Neither is recursive. A lock may be freed by
  * whoever holds it last: release touches the word once.
  */
 #ifndef URDS_PLATFORM_LOCK_H
@@ -58,8 +58,8 @@ static inline bool urds_lock_try(struct urds_lock *l)
 {
 	uint32_t free_word = 0;
 
-	return atomic_compare_exchange_strong_explicit(&l->word, &free_word, 1, memory_order_acquire,
-						       memory_order_relaxed);
+	return atomic_compare_exchange_strong_explicit(&l->word, &free_word, 1,
+						       memory_order_acquire, memory_order_relaxed);
 }
 
 static inline void urds_lock_acquire(struct urds_lock *l)
@@ -137,8 +137,8 @@ static inline void urds_rwlock_write_acquire(struct urds_rwlock *l)
 
 static inline void urds_rwlock_write_release(struct urds_rwlock *l)
 {
-	uint32_t w = atomic_fetch_and_explicit(
-		&l->word, ~(URDS_RW_WRITER | URDS_RW_ASLEEP), memory_order_release);
+	uint32_t w = atomic_fetch_and_explicit(&l->word, ~(URDS_RW_WRITER | URDS_RW_ASLEEP),
+					       memory_order_release);
 
 	if (w & URDS_RW_ASLEEP)
 		urds_rwlock_wake_(l);

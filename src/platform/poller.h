@@ -3,12 +3,12 @@
  * Waits for many descriptors, edge-triggered, from any number of threads at once.
  *
  * Who may be called when:
- *  - ready() of one source may run on two threads at the same time (a second edge while the first is
- *    being handled). Sources that mind serialise themselves (transport/tcp does).
+ *  - ready() of one source may run on two threads at the same time (a second edge while the first
+ * is being handled). Sources that mind serialise themselves (transport/tcp does).
  *  - Once urds_poller_del() has returned, ready() does not *start* any more; one that had started,
  *    on another thread or further up this thread's stack, may still be running.
- *  - Hence a source's memory goes through urds_poller_retire(): its free function runs as soon as no
- *    ready() of that source is running - at once, inside retire(), or on the thread whose ready()
+ *  - Hence a source's memory goes through urds_poller_retire(): its free function runs as soon as
+ * no ready() of that source is running - at once, inside retire(), or on the thread whose ready()
  *    is the last to return. A thread parked in urds_poller_wait() delays nothing.
  *  - What the free function closes (the descriptor) stays valid for a ready() still running.
  */
@@ -19,8 +19,8 @@
 
 #define URDS_POLL_IN 1u
 #define URDS_POLL_OUT 2u
-#define URDS_POLL_ERR 4u   /* always reported */
-#define URDS_POLL_HUP 8u   /* always reported: both directions ended */
+#define URDS_POLL_ERR 4u    /* always reported */
+#define URDS_POLL_HUP 8u    /* always reported: both directions ended */
 #define URDS_POLL_RDHUP 16u /* the other end sends no more */
 
 struct urds_poller;
@@ -36,9 +36,9 @@ int urds_poller_new(struct urds_poller **out);
 /* Every source retired, no thread waiting. */
 void urds_poller_free(struct urds_poller *p);
 
-/* Edge-triggered: @events are reported once per change, and at once for what is already so; a report
- * carries everything that is so at that time. ready() may run before this returns.
- * Return: 0, -URDS_ENOMEM, or another negative urds_err. */
+/* Edge-triggered: @events are reported once per change, and at once for what is already so; a
+ * report carries everything that is so at that time. ready() may run before this returns. Return:
+ * 0, -URDS_ENOMEM, or another negative urds_err. */
 int urds_poller_add(struct urds_poller *p, struct urds_poll_src *src, intptr_t fd, unsigned events);
 
 /* Reports again what is so now, as if just added. */

@@ -17,8 +17,8 @@ struct urds_wake {
 	_Atomic uint32_t is_rung;
 };
 
-/* @rung runs in a thread of urds_poller_wait(): everything written before the ring is visible, and a
- * ring from now on leads to another call. */
+/* @rung runs in a thread of urds_poller_wait(): everything written before the ring is visible, and
+ * a ring from now on leads to another call. */
 int urds_wake_init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w));
 
 /* No thread is in urds_poller_wait() or about to ring. */

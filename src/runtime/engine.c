@@ -33,10 +33,12 @@ static void fork_prepare(void)
 	for (struct urds_ctx *e = all; e; e = e->next)
 		if (!atomic_load(&e->is_dead))
 			urds_tcp_fork(e->tcp, URDS_TCP_FORK_PREPARE);
+	sock_fork(true, false);
 }
 
 static void fork_parent(void)
 {
+	sock_fork(false, false);
 	for (struct urds_ctx *e = all; e; e = e->next)
 		if (!atomic_load(&e->is_dead))
 			urds_tcp_fork(e->tcp, URDS_TCP_FORK_PARENT);
@@ -46,7 +48,7 @@ static void fork_parent(void)
 /* The parent's connections and listeners must not live on here: an inherited listener would swallow connections. */
 static void fork_child(void)
 {
-
+	sock_fork(false, true);
 	for (struct urds_ctx *e = all; e; e = e->next) {
 		intptr_t fds[8];
 		size_t n;

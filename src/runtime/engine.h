@@ -78,11 +78,11 @@ struct wait_list {
 };
 
 struct urds_sock {
+	_Atomic uint32_t refs;	 /* first: it alone outlives the socket (sock.c) */
 	struct urds_bound bound; /* table lock; at.port 0: unbound */
 	struct urds_ctx *e;
 	struct urds_sock *next, *prev; /* table lock */
 	struct node *node;	       /* once bound */
-	_Atomic uint32_t refs;
 	_Atomic bool is_closed;
 	_Atomic bool is_nonblock;
 	_Atomic bool is_watched; /* a descriptor exists and may be polled */
@@ -371,6 +371,10 @@ void wait_list_wake_sock(struct urds_ctx *e, struct wait_list *l, const struct u
 /* ---- sock.c */
 int sock_new(struct urds_ctx *e, struct urds_sock **out);
 void sock_hold(struct urds_sock *s);
+/* False: there is no such socket any more. Right for any handle that ever was one of this process. */
+bool sock_try_hold(struct urds_sock *s);
+/* Around fork(): the memory of sockets is the process's. */
+void sock_fork(bool before, bool is_child);
 void sock_drop(struct urds_sock *s);
 void sock_close(struct urds_sock *s);
 int sock_bind(struct urds_sock *s, const struct urds_endpoint *at);

@@ -4,6 +4,8 @@
  */
 #include "runtime/engine.h"
 
+#include <stdlib.h>
+
 #include "platform/clock.h"
 #include "platform/posix/nocancel.h"
 #include "platform/random.h"
@@ -29,22 +31,71 @@ static _Thread_local struct {
 	unsigned streak;
 } burst;
 
+/* Memory of sockets is never given back: with a handle that was closed a call still finds refs == 0, even after its
+ * context is gone, and fails with EBADF. As with descriptor numbers, a handle may come to mean a new
+ * socket some day, but not before many others have been closed. */
+#define SPARES_MIN 64
+
+static struct urds_lock spare_lock;
+static struct urds_sock *spare_first, *spare_last; /* oldest first, by ->next */
+static unsigned spares;
+
+static struct urds_sock *sock_alloc(void)
+{
+	struct urds_sock *s = NULL;
+
+	urds_lock_acquire(&spare_lock);
+	if (spares > SPARES_MIN) {
+		s = spare_first;
+		spare_first = s->next;
+		spares--;
+	}
+	urds_lock_release(&spare_lock);
+	if (!s)
+		return calloc(1, sizeof *s);
+	memset((char *)s + sizeof s->refs, 0, sizeof *s - sizeof s->refs);
+	return s;
+}
+
+static void sock_free(struct urds_sock *s)
+{
+	urds_lock_acquire(&spare_lock);
+	s->next = NULL;
+	if (spares++ > 0)
+		spare_last->next = s;
+	else
+		spare_first = s;
+	spare_last = s;
+	urds_lock_release(&spare_lock);
+}
+
+void sock_fork(bool before, bool is_child)
+{
+	if (before)
+		urds_lock_acquire(&spare_lock);
+	else if (is_child)
+		urds_lock_init(&spare_lock);
+	else
+		urds_lock_release(&spare_lock);
+}
+
 int sock_new(struct urds_ctx *e, struct urds_sock **out)
 {
 	struct urds_sock *s;
 
 	if (atomic_load(&e->is_dead) || atomic_load(&e->is_closing))
 		return -URDS_EBADF;
-	s = urds_alloc(&e->pool.mem, sizeof *s);
+	s = sock_alloc();
 	if (!s)
 		return -URDS_ENOMEM;
+	atomic_fetch_add_explicit(&e->pool.small, sizeof *s, memory_order_relaxed);
 	atomic_fetch_add(&e->nsocks, 1);
 	s->e = e;
-	atomic_init(&s->refs, 1);
 	urds_rxq_init(&s->rxq, &e->pool.mem);
 	s->txq.sndbuf = URDS_SNDBUF_DEFAULT;
 	s->fds[0] = s->fds[1] = -1;
 	s->transport = -1;
+	atomic_store_explicit(&s->refs, 1, memory_order_release);
 	urds_rwlock_write_acquire(&e->table);
 	s->inode = ++e->next_inode;
 	s->next = e->socks;
@@ -59,6 +110,17 @@ int sock_new(struct urds_ctx *e, struct urds_sock **out)
 void sock_hold(struct urds_sock *s)
 {
 	atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+}
+
+bool sock_try_hold(struct urds_sock *s)
+{
+	uint32_t n = atomic_load_explicit(&s->refs, memory_order_relaxed);
+
+	while (n > 0)
+		if (atomic_compare_exchange_weak_explicit(&s->refs, &n, n + 1, memory_order_acquire,
+							  memory_order_relaxed))
+			return true;
+	return false;
 }
 
 void sock_drop(struct urds_sock *s)
@@ -77,7 +139,8 @@ void sock_drop(struct urds_sock *s)
 		urds_sys_close(s->fds[0]);
 		urds_sys_close(s->fds[1]);
 	}
-	urds_free(&e->pool.mem, s, sizeof *s);
+	sock_free(s);
+	atomic_fetch_sub_explicit(&e->pool.small, sizeof *s, memory_order_relaxed);
 	atomic_fetch_sub(&e->nsocks, 1);
 }
 

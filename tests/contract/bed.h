@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * A bed is one transport made ready for the contract suite: two addresses, a way to let time pass,
- * and what it is known not to be able to do. An ep is the suite's end of a link: a sink that records,
- * checks every byte by its position, and poisons every buffer the moment it is its own again.
+ * and what it is known not to be able to do. An ep is the suite's end of a link: a sink that
+ * records, checks every byte by its position, and poisons every buffer the moment it is its own
+ * again.
  */
 #ifndef URDS_TESTS_CONTRACT_BED_H
 #define URDS_TESTS_CONTRACT_BED_H
@@ -47,15 +48,15 @@ enum close_in { IN_NOTHING, IN_CONNECTED, IN_READABLE, IN_WRITABLE };
 struct ep {
 	struct urds_link *l;
 	struct urds_transport *t;
-	uint8_t tag;	      /* makes the two directions differ */
+	uint8_t tag;		/* makes the two directions differ */
 	enum close_in close_in; /* close from inside that callback */
 	/* Heard from the sink: */
-	int connected;	      /* times */
+	int connected; /* times */
 	int connect_err;
 	int readables, writables, closed;
 	bool may_rx, may_tx, ended_hint;
-	bool is_closed;	      /* we called close: anything but on_closed is an error */
-	int late;	      /* sink calls after that */
+	bool is_closed; /* we called close: anything but on_closed is an error */
+	int late;	/* sink calls after that */
 	/* Sending: */
 	uint64_t tx_pos, tx_released;
 	struct piece *first, *last;

@@ -76,7 +76,8 @@ static int link_local_open(struct bed *b)
 		return -1;
 	for (i = list; i && !text[0]; i = i->ifa_next)
 		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET6 &&
-		    urds_addr_from_sockaddr(&a, NULL, i->ifa_addr, sizeof(struct sockaddr_in6)) == 0 &&
+		    urds_addr_from_sockaddr(&a, NULL, i->ifa_addr, sizeof(struct sockaddr_in6)) ==
+			    0 &&
 		    urds_addr_is_link_local(&a))
 			urds_addr_format(text, sizeof(text), &a);
 	freeifaddrs(list);
@@ -85,7 +86,8 @@ static int link_local_open(struct bed *b)
 	return tcp_open(b, text, text, "2001:db8::77");
 }
 
-static unsigned loop_blocks, loop_kicks;
+static unsigned loop_blocks;
+static bool loop_kicked;
 
 static void *block_get(void *u, unsigned n64k)
 {
@@ -101,7 +103,7 @@ static void block_put(void *u, void *block, unsigned n64k)
 
 static void loop_kick(void *u)
 {
-	loop_kicks++;
+	loop_kicked = true;
 }
 
 static bool loop_is_local(void *u, const struct urds_addr *a)
@@ -132,10 +134,10 @@ static void loop_close(struct bed *b)
 
 static void loop_pump(struct bed *b, urds_ns timeout_ns)
 {
-	/* A non-empty queue has kicked since it was last found empty. */
-	assert(!urds_loop_pending(b->t) || loop_kicks > 0);
-	if (!urds_loop_pending(b->t))
-		loop_kicks = 0;
+	/* As a runtime does: only when told. */
+	if (!loop_kicked)
+		return;
+	loop_kicked = false;
 	(void)urds_loop_run(b->t);
 }
 
@@ -270,7 +272,10 @@ static int tcp_pair_open(struct bed *b)
 
 #define CAN_ALL 127u
 
-#define BED(n, c, o, x, p) {.name = n, .can = c, .open = o, .close = x, .pump = p}
+#define BED(n, c, o, x, p)                                            \
+	{                                                             \
+		.name = n, .can = c, .open = o, .close = x, .pump = p \
+	}
 
 struct bed bed_tcp4 = BED("tcp4", CAN_ALL, tcp4_open, tcp_close, tcp_pump);
 struct bed bed_tcp6 = BED("tcp6", CAN_ALL, tcp6_open, tcp_close, tcp_pump);

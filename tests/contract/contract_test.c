@@ -3,124 +3,9 @@
  * Is this a transport? The same cases for every one: contract_test BED [CASE].
  * Sizes and pieces are random; URDS_TEST_SEED replays a run.
  */
-#include "bed.h"
-
 #include <unistd.h>
 
-#include "platform/clock.h"
-#include "tap.h"
-
-static struct bed *bed;
-static struct door door; /* listens on bed->b */
-static struct urds_listener *listener;
-static struct ep *eps[1200];
-static size_t ep_n;
-
-#define WAIT_FOR(cond)                                                                  \
-	do {                                                                            \
-		urds_ns end_ = urds_clock_ns() + URDS_SEC(20);                          \
-		while (!(cond)) {                                                       \
-			if (urds_clock_ns() > end_)                                     \
-				T_FAIL("waited in vain: %s (seed %" PRIu64 ")", #cond,  \
-				       rnd_state);                                      \
-			bed->pump(bed, URDS_MS(20));                                    \
-		}                                                                       \
-	} while (0)
-
-#define NEEDS(what)                              \
-	do {                                     \
-		if (!(bed->can & (what)))        \
-			T_SKIP("cannot " #what); \
-	} while (0)
-
-static void begin(void)
-{
-	memset(&door, 0, sizeof(door));
-	ep_n = 0;
-	ep_bad_bytes = 0;
-	if (bed->open(bed) < 0)
-		T_SKIP("no such address here");
-	CHECK_EQ(bed->t->connect->listen(bed->t, &bed->b, &door, &listener), 0);
-}
-
-static struct ep *dial_lane(const struct urds_addr *from, const struct urds_addr *to, int lane)
-{
-	struct ep *e = eps[ep_n++] = ep_new(bed->t, 2);
-	int rc = bed->t->connect->dial(bed->t, from, to, lane, e, &e->l);
-
-	if (rc < 0) {
-		e->connect_err = rc;
-		e->connected = 1;
-		e->closed = 1;
-		e->l = NULL;
-	}
-	return e;
-}
-
-static struct ep *dial(void)
-{
-	return dial_lane(&bed->a, &bed->b, -1);
-}
-
-/* A connection: @x dialled, @y accepted. */
-static void join(struct ep **x, struct ep **y)
-{
-	size_t before = door.n;
-
-	*x = dial();
-	WAIT_FOR((*x)->connected && door.n > before);
-	CHECK_EQ((*x)->connect_err, 0);
-	*y = door.in[before];
-}
-
-static void one_end(struct ep *e)
-{
-	if (e->l && !e->is_closed)
-		ep_close(e, URDS_CLOSE_NOW);
-	WAIT_FOR(e->closed);
-	CHECK_EQ(e->closed, 1);
-	CHECK_EQ(e->late, 0);
-	CHECK(e->connected <= 1);
-	ep_free(e);
-}
-
-/* Closes what is open; every link is told exactly once that it is gone, and nothing after its close. */
-static void end(void)
-{
-	if (listener) {
-		bed->t->connect->unlisten(listener);
-		listener = NULL;
-		WAIT_FOR(door.unlistened == 1);
-	}
-	bed->pump(bed, 0);
-	for (size_t i = 0; i < ep_n; i++)
-		one_end(eps[i]);
-	for (size_t i = 0; i < door.n; i++)
-		one_end(door.in[i]);
-	CHECK_EQ(ep_bad_bytes, 0);
-	bed->close(bed);
-}
-
-static void drain_to(struct ep *e, uint64_t pos)
-{
-	WAIT_FOR((ep_drain(e), e->rx_pos >= pos));
-	CHECK_EQ(e->rx_pos, pos);
-}
-
-static void send_to(struct ep *x, struct ep *y, uint64_t bytes)
-{
-	uint64_t target = x->tx_pos + bytes;
-
-	while (x->tx_pos < target) {
-		long n = ep_tx(x, (size_t)(target - x->tx_pos), 8);
-
-		CHECK(n >= 0);
-		if (x->tx_pos < target) {
-			ep_drain(y);
-			bed->pump(bed, URDS_MS(5));
-		}
-	}
-}
+#include "suite.h"
 
 static void dial_and_accept(void)
 {
@@ -370,7 +255,8 @@ static void bytes_survive_the_reset(void)
 			WAIT_FOR(bed->t->data->acked(x->l) == 50000);
 		ep_close(x, URDS_CLOSE_RESET);
 		WAIT_FOR(y->ended_hint);
-		/* A failing send takes the kernel's error away; the reset must not look like EOF then. */
+		/* A failing send takes the kernel's error away; the reset must not look like EOF
+		 * then. */
 		for (int i = 0; tx_first && i < 3; i++)
 			CHECK_EQ(ep_tx(y, 10, 1), -URDS_ECONNRESET);
 		WAIT_FOR((ep_drain(y), y->has_ended));
@@ -497,6 +383,30 @@ static void close_inside_any_callback(void)
 	end();
 }
 
+/* Events that come out of callbacks, behind others: nobody may forget them. */
+static void events_out_of_events(void)
+{
+	struct ep *x[8], *y[8];
+
+	begin();
+	for (int i = 0; i < 8; i++) {
+		join(&x[i], &y[i]);
+		bed->pump(bed, 0);
+		if (bed == &bed_null)
+			(void)ep_rx(y[i], 100);
+		ep_drain(y[i]);
+		y[i]->close_in = IN_READABLE;
+	}
+	for (int i = 0; i < 8; i++) {
+		CHECK_EQ(ep_tx(x[i], 10, 1), 10);
+		if (bed == &bed_null)
+			(void)ep_rx(x[i], 100);
+	}
+	for (int i = 0; i < 8; i++)
+		WAIT_FOR((ep_drain(x[i]), y[i]->closed && x[i]->has_ended));
+	end();
+}
+
 static void close_before_the_answer(void)
 {
 	struct ep *x;
@@ -601,6 +511,7 @@ static void both_dial_at_once(void)
 static void answers_about_the_other_end(void)
 {
 	struct ep *x, *y;
+	uint16_t local = 1, remote = 1, local2 = 2, remote2 = 2;
 	uint64_t quiet;
 
 	begin();
@@ -611,14 +522,20 @@ static void answers_about_the_other_end(void)
 	CHECK(quiet == URDS_UNKNOWN || quiet < URDS_SEC(10));
 	CHECK(bed->t->data->incoming_cpu(y->l) >= -1);
 	CHECK(bed->t->data->fd(x->l) >= -1);
+	bed->t->data->ports(x->l, &local, &remote);
+	bed->t->data->ports(y->l, &remote2, &local2);
+	CHECK_EQ(local, local2);
+	CHECK_EQ(remote, remote2);
+	CHECK(!(bed->can & CAN_LANE) || local == y->from_port);
 	CHECK(bed->t->data->name && bed->t->data->name[0]);
 	end();
 }
 
 int main(int argc, char **argv)
 {
-	static struct bed *const beds[] = {&bed_tcp4, &bed_tcp6,      &bed_tcp_link_local, &bed_loop,
-					   &bed_null, &bed_unix_pair, &bed_tcp_pair};
+	static struct bed *const beds[] = {&bed_tcp4,	 &bed_tcp6, &bed_tcp_link_local,
+					   &bed_loop,	 &bed_null, &bed_unix_pair,
+					   &bed_tcp_pair};
 	const char *seed = getenv("URDS_TEST_SEED");
 
 	for (size_t i = 0; argc > 1 && i < sizeof(beds) / sizeof(beds[0]); i++)
@@ -650,6 +567,7 @@ int main(int argc, char **argv)
 	T_RUN(acked_grows_to_what_was_sent);
 	T_RUN(acked_outlives_the_link);
 	T_RUN(close_inside_any_callback);
+	T_RUN(events_out_of_events);
 	T_RUN(close_before_the_answer);
 	T_RUN(unlisten_with_connections_waiting);
 	T_RUN(a_thousand_links_leave_nothing);

@@ -47,8 +47,8 @@ void ep_free(struct ep *e)
 	free(e);
 }
 
-/* The first @bytes outstanding are ours again. Overwritten at once: a transport that still reads them
- * sends garbage, and the other end sees it. */
+/* The first @bytes outstanding are ours again. Overwritten at once: a transport that still reads
+ * them sends garbage, and the other end sees it. */
 static void released(struct ep *e, size_t bytes)
 {
 	e->tx_released += bytes;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Single-threaded. Bytes move straight from the sender's buffers into the receiver's, in null_run().
+ * Single-threaded. Bytes move straight from the sender's buffers into the receiver's, in
+ * null_run().
  */
 #include "null_transport.h"
 
@@ -13,7 +14,7 @@
 
 struct end {
 	struct urds_link base;
-	struct end *next, *peer; /* peer NULL: closed, or never there */
+	struct end *next, *peer;  /* peer NULL: closed, or never there */
 	struct urds_listener *ls; /* to be accepted by */
 	struct urds_addr from;
 	bool is_new, is_closed, is_fin, is_reset, was_short, has_told_end;
@@ -98,13 +99,19 @@ static int none(struct urds_link *l)
 	return -1;
 }
 
+static void ports(struct urds_link *l, uint16_t *local, uint16_t *remote)
+{
+	*local = *remote = 0;
+}
+
 static const struct urds_data_ops data_ops = {.name = "null",
 					      .tx = tx,
 					      .rx = rx,
 					      .acked = unknown,
 					      .silence = unknown,
 					      .incoming_cpu = none,
-					      .fd = none};
+					      .fd = none,
+					      .ports = ports};
 
 static struct listener *find(struct null *t, const struct urds_addr *a)
 {

@@ -2,9 +2,9 @@
  *
  * epoll, with a table of slots between the kernel's events and the sources. An event carries (slot,
  * generation), never a pointer: an event array that was filled before a source went away finds
- * another generation, and a source in use is pinned by a count in its slot. Both are in one word, so
- * that "is it alive? then pin it" is one step. Epochs would not do: a thread parked in the kernel
- * for hours would hold every free back.
+ * another generation, and a source in use is pinned by a count in its slot. Both are in one word,
+ * so that "is it alive? then pin it" is one step. Epochs would not do: a thread parked in the
+ * kernel for hours would hold every free back.
  */
 #include "platform/poller.h"
 
@@ -214,7 +214,7 @@ void urds_poller_retire(struct urds_poller *p, struct urds_poll_src *src,
 	src->free_fn = free_fn;
 	old = atomic_fetch_or_explicit(&s->state, RETIRED, memory_order_acq_rel);
 	assert(!(old & (LIVE | RETIRED)));
-	/* Nothing pins a source that is not live, so exactly one of us and the last unpin finishes. */
+	/* Nobody pins what is not live: exactly one of us and the last unpin finishes. */
 	if (!(old & PINS))
 		finish(p, s, i);
 }
@@ -226,8 +226,8 @@ static bool pin(struct slot *s, uint32_t gen)
 	do {
 		if (st >> 32 != gen || !(st & LIVE))
 			return false;
-	} while (!atomic_compare_exchange_weak_explicit(&s->state, &st, st + 1, memory_order_acquire,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&s->state, &st, st + 1, memory_order_acquire, memory_order_relaxed));
 	return true;
 }
 

@@ -12,8 +12,8 @@ static void ready(struct urds_poll_src *src, unsigned events)
 {
 	struct urds_wake *w = urds_container_of(src, struct urds_wake, src);
 
-	/* The counter is never read: edge-triggered, every write is an edge of its own, and 2^64 of them
-	 * do not happen. Clear first: a ring from here on must write again. */
+	/* The counter is never read: edge-triggered, every write is an edge of its own, and 2^64 of
+	 * them do not happen. Clear first: a ring from here on must write again. */
 	(void)atomic_exchange_explicit(&w->is_rung, 0, memory_order_acq_rel);
 	if (w->rung)
 		w->rung(w);

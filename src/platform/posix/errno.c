@@ -10,7 +10,10 @@ static const struct row {
 	int err, sys;
 	const char *name;
 } table[] = {
-#define ROW(err, sys) {err, sys, #err}
+#define ROW(err, sys)          \
+	{                      \
+		err, sys, #err \
+	}
 	ROW(URDS_EAGAIN, EAGAIN),
 	ROW(URDS_ECONG, ENOBUFS),
 	ROW(URDS_EMSGSIZE, EMSGSIZE),

@@ -9,8 +9,8 @@
 #include "platform/cpu.h"
 #include "platform/futex.h"
 
-/* A critical section of ours is shorter than a sleep and wake (20 us); its holder may be descheduled,
- * so not for longer than that either. */
+/* A critical section of ours is shorter than a sleep and wake (20 us); its holder may be
+ * descheduled, so not for longer than that either. */
 #define SPINS 100
 
 void urds_lock_slow_(struct urds_lock *l)
@@ -20,13 +20,13 @@ void urds_lock_slow_(struct urds_lock *l)
 
 		if (w == 2)
 			break; /* others sleep already: a queue, not a short wait */
-		if (w == 0 && atomic_compare_exchange_weak_explicit(&l->word, &w, 1,
-								    memory_order_acquire,
-								    memory_order_relaxed))
+		if (w == 0 && atomic_compare_exchange_weak_explicit(
+				      &l->word, &w, 1, memory_order_acquire, memory_order_relaxed))
 			return;
 		urds_cpu_pause();
 	}
-	/* Taking it as 2 may cost a needless wake, never a lost one: we cannot know who else sleeps. */
+	/* Taking it as 2 may cost a needless wake, never a lost one: we cannot know who else
+	 * sleeps. */
 	while (atomic_exchange_explicit(&l->word, 2, memory_order_acquire) != 0)
 		(void)urds_futex_wait(&l->word, 2, URDS_NEVER);
 }
@@ -55,8 +55,7 @@ void urds_rwlock_read_slow_(struct urds_rwlock *l)
 			continue;
 		}
 		if (!(w & URDS_RW_ASLEEP)) {
-			if (!atomic_compare_exchange_weak_explicit(&l->word, &w,
-								   w | URDS_RW_ASLEEP,
+			if (!atomic_compare_exchange_weak_explicit(&l->word, &w, w | URDS_RW_ASLEEP,
 								   memory_order_relaxed,
 								   memory_order_relaxed))
 				continue;

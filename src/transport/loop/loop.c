@@ -132,7 +132,7 @@ static bool run_one(struct loop *t)
 	struct loop_listener *ls = NULL;
 	struct loop_end *e;
 	uint32_t events;
-	bool was_closed, more = false;
+	bool was_closed;
 
 	urds_lock_acquire(&t->lock);
 	e = t->first;
@@ -165,15 +165,12 @@ static bool run_one(struct loop *t)
 	urds_lock_acquire(&t->lock);
 	e->is_running = false;
 	was_closed = e->is_closed;
-	if (!was_closed && e->events) {
-		more = !t->first;
+	/* urds_loop_run() kicks for what is left. */
+	if (!was_closed && e->events)
 		enqueue(t, e);
-	}
 	urds_lock_release(&t->lock);
 	if (was_closed)
 		end_gone(t, e, true);
-	if (more)
-		kick(t);
 	return true;
 }
 
@@ -204,7 +201,8 @@ static bool is_local(struct urds_transport *base, const struct urds_addr *a)
 	return t->cfg.is_local ? t->cfg.is_local(t->cfg.u, a) : true;
 }
 
-static int source_for(struct urds_transport *base, const struct urds_addr *to, struct urds_addr *from)
+static int source_for(struct urds_transport *base, const struct urds_addr *to,
+		      struct urds_addr *from)
 {
 	if (!is_local(base, to))
 		return -URDS_EUNREACH;
@@ -282,6 +280,7 @@ static int loop_dial(struct urds_transport *base, const struct urds_addr *local,
 	struct loop *t = loop_of(base);
 	struct loop_listener *ls;
 	struct loop_pair *pair;
+	bool was_empty;
 	uint32_t n;
 
 	if (urds_addr_is_any(local) || urds_addr_is_any(remote) || lane < -1 || lane > 7)
@@ -308,15 +307,21 @@ static int loop_dial(struct urds_transport *base, const struct urds_addr *local,
 	pair->open_ends = ls ? 2 : 1;
 	pair->end[1].ls = ls;
 	pair->end[1].is_closed = !ls;
-	urds_lock_release(&t->lock);
-
 	if (!ls) {
 		pair->end[0].connect_err = -URDS_ECONNREFUSED;
 		pair->pipe[0].is_reset = pair->pipe[1].is_reset = true;
-	} else {
-		urds_loop_post(t, &pair->end[1], LOOP_ACCEPT);
 	}
-	urds_loop_post(t, &pair->end[0], LOOP_CONNECTED);
+	/* Both under one hold: what either end does at once must come behind these at the other. */
+	was_empty = !t->first;
+	pair->end[0].events = LOOP_CONNECTED;
+	enqueue(t, &pair->end[0]);
+	if (ls) {
+		pair->end[1].events = LOOP_ACCEPT;
+		enqueue(t, &pair->end[1]);
+	}
+	urds_lock_release(&t->lock);
+	if (was_empty)
+		kick(t);
 	return 0;
 }
 
@@ -344,8 +349,8 @@ static void loop_close(struct urds_link *base, enum urds_close_how how)
 		end_gone(t, e, true);
 }
 
-int urds_loop_new(const struct urds_loop_config *config, const struct urds_link_sink *sink, void *user,
-		  struct urds_transport **out)
+int urds_loop_new(const struct urds_loop_config *config, const struct urds_link_sink *sink,
+		  void *user, struct urds_transport **out)
 {
 	struct loop *t = calloc(1, sizeof(*t));
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the files of transport/loop share. loop.c: the queue of events and connections; pipe.c: bytes.
- * Locks: loop.lock (queue, listeners, life of ends) and pair.lock (pipes); never one inside the other.
+ * What the files of transport/loop share. loop.c: the queue of events and connections; pipe.c:
+ * bytes. Locks: loop.lock (queue, listeners, life of ends) and pair.lock (pipes); never one inside
+ * the other.
  */
 #ifndef URDS_TRANSPORT_LOOP_INTERNAL_H
 #define URDS_TRANSPORT_LOOP_INTERNAL_H
@@ -27,7 +28,7 @@ struct loop_listener {
 struct loop_end {
 	struct urds_link base;
 	struct loop_pair *pair;
-	unsigned side;		    /* index in pair.end; it writes pair.pipe[side] */
+	unsigned side; /* index in pair.end; it writes pair.pipe[side] */
 	/* Under loop.lock: */
 	struct loop_end *next, *prev; /* in the queue */
 	uint32_t events;

@@ -235,6 +235,15 @@ static int fd_of(struct urds_link *base)
 	return -1;
 }
 
+/* What the listener was told; nobody listens on a real port. */
+static void ports(struct urds_link *base, uint16_t *local, uint16_t *remote)
+{
+	struct loop_end *e = urds_container_of(base, struct loop_end, base);
+
+	*local = e->side == 0 ? e->pair->end[1].from_port : 0;
+	*remote = e->side == 0 ? 0 : e->from_port;
+}
+
 const struct urds_data_ops urds_loop_data = {
 	.name = "loop",
 	.tx = tx,
@@ -243,4 +252,5 @@ const struct urds_data_ops urds_loop_data = {
 	.silence = silence,
 	.incoming_cpu = incoming_cpu,
 	.fd = fd_of,
+	.ports = ports,
 };

@@ -17,7 +17,7 @@
 #include "platform/posix/nocancel.h"
 #include "platform/random.h"
 
-/* More than one lane's ports in use is a host in trouble; a dial must not take milliseconds then. */
+/* All of these in use is a host in trouble; a dial must not take milliseconds then. */
 #define PORT_TRIES 512
 
 static void set_int(int fd, int level, int name, int value)
@@ -137,7 +137,8 @@ static void accept_all(struct urds_poll_src *src, unsigned events)
 	while (!atomic_load_explicit(&ls->is_closed, memory_order_acquire)) {
 		struct sockaddr_storage ss;
 		socklen_t len = sizeof(ss);
-		int fd = accept4(ls->fd, (struct sockaddr *)&ss, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd =
+			accept4(ls->fd, (struct sockaddr *)&ss, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0) {
 			accepted(t, ls, fd, &ss, len);
@@ -152,7 +153,7 @@ static void accept_all(struct urds_poll_src *src, unsigned events)
 			if (!accept_and_reset(t, ls))
 				break;
 		}
-		/* Anything else is the fate of that one connection (ECONNABORTED, network errors). */
+		/* Anything else is the fate of that one connection (ECONNABORTED, ...). */
 	}
 	/* Only now: connections come before the spare. */
 	if (atomic_load_explicit(&t->lacks_spare, memory_order_relaxed)) {
@@ -197,8 +198,8 @@ static int tcp_listen(struct urds_transport *base, const struct urds_addr *addr,
 	/* Lets us bind beside connections of a dead predecessor in TIME_WAIT. Two live owners still
 	 * exclude each other: the second fails in bind, or in listen if both had bound first. */
 	set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-	if (bind(fd, (struct sockaddr *)&ss, (socklen_t)urds_addr_to_sockaddr(addr, t->cfg.port, &ss)) <
-		    0 ||
+	if (bind(fd, (struct sockaddr *)&ss,
+		 (socklen_t)urds_addr_to_sockaddr(addr, t->cfg.port, &ss)) < 0 ||
 	    listen(fd, (int)t->cfg.backlog) < 0) {
 		rc = -urds_err_from_errno(errno);
 		goto undo_fd;
@@ -258,8 +259,8 @@ static void tcp_unlisten(struct urds_listener *base)
 	urds_poller_retire(t->poller, &ls->src, listener_retired);
 }
 
-/* One attempt from @port (0: the kernel's choice). Return: fd or error; EADDRINUSE and EADDRNOTAVAIL
- * at connect are both -URDS_EADDRINUSE: another port may do. */
+/* One attempt from @port (0: the kernel's choice). Return: fd or error; EADDRINUSE and
+ * EADDRNOTAVAIL at connect are both -URDS_EADDRINUSE: another port may do. */
 static int try_dial(const struct tcp *t, const struct urds_addr *local, uint16_t port,
 		    const struct sockaddr_storage *to, socklen_t to_len)
 {
@@ -325,8 +326,8 @@ static int tcp_dial(struct urds_transport *base, const struct urds_addr *local,
 		target.scope = local->scope;
 	to_len = (socklen_t)urds_addr_to_sockaddr(&target, t->cfg.port, &to);
 	urds_tcp_count(&t->stats.dials, 1);
-	fd = lane < 0 ? try_dial(t, local, 0, &to, to_len) :
-			dial_from_lane(t, local, (unsigned)lane, &to, to_len);
+	fd = lane < 0 ? try_dial(t, local, 0, &to, to_len)
+		      : dial_from_lane(t, local, (unsigned)lane, &to, to_len);
 	if (fd < 0)
 		return fd;
 	l = urds_tcp_link_new(t, fd, user, true, true, 1);

@@ -22,7 +22,8 @@
 
 /* So that an array of ours is an array of the kernel's. */
 _Static_assert(sizeof(struct urds_iov) == sizeof(struct iovec), "urds_iov is iovec");
-_Static_assert(offsetof(struct urds_iov, base) == offsetof(struct iovec, iov_base), "urds_iov.base");
+_Static_assert(offsetof(struct urds_iov, base) == offsetof(struct iovec, iov_base),
+	       "urds_iov.base");
 _Static_assert(offsetof(struct urds_iov, len) == offsetof(struct iovec, iov_len), "urds_iov.len");
 
 static struct tcp_link *link_of(struct urds_link *base)
@@ -120,9 +121,9 @@ static enum urds_rx_how rx(struct urds_link *base, const struct urds_iov *v, siz
 	}
 	if (r < 0 && errno == EAGAIN)
 		return URDS_RX_WAIT;
-	base->end = r == 0 && !atomic_load_explicit(&l->is_broken, memory_order_acquire) ?
-			    URDS_LINK_EOF :
-			    URDS_LINK_RESET;
+	base->end = r == 0 && !atomic_load_explicit(&l->is_broken, memory_order_acquire)
+			    ? URDS_LINK_EOF
+			    : URDS_LINK_RESET;
 	return URDS_RX_ENDED;
 }
 
@@ -144,15 +145,16 @@ static uint64_t acked(struct urds_link *base)
 }
 
 /* Linux 6.18 as measured (tests/contract/tcp_facts_test.c holds it to this):
- * - tcpi_last_ack_recv is refreshed by data acks, keepalive answers and zero-window probe answers. But
- *   the probes back off (0.2, 0.4 ... 120 s), so before a full receiver it grows to minutes while
- *   nothing is wrong, and on an idle connection without keepalive for ever: alone it proves nothing.
+ * - tcpi_last_ack_recv is refreshed by data acks, keepalive answers and zero-window probe answers.
+ * But the probes back off (0.2, 0.4 ... 120 s), so before a full receiver it grows to minutes while
+ *   nothing is wrong, and on an idle connection without keepalive for ever: alone it proves
+ * nothing.
  * - tcpi_probes counts *unanswered* probes, keepalive or window; any answer makes it 0.
  * - tcpi_unacked counts segments in flight: 0 while all that is queued waits for the window.
  * - segments with data that acknowledge nothing new may refresh only tcpi_last_data_recv.
  * - both times start at establishment, dialled or accepted.
- * What went out a moment ago on a quiet connection counts from the last answer, not from when it was
- * sent: at most a keepalive interval too much. */
+ * What went out a moment ago on a quiet connection counts from the last answer, not from when it
+ * was sent: at most a keepalive interval too much. */
 static uint64_t silence(struct urds_link *base)
 {
 	struct tcp_link *l = link_of(base);
@@ -164,8 +166,8 @@ static uint64_t silence(struct urds_link *base)
 		return URDS_UNKNOWN;
 	if (ti.tcpi_probes == 0 && ti.tcpi_unacked == 0)
 		return 0;
-	return URDS_MS(ti.tcpi_last_ack_recv < ti.tcpi_last_data_recv ? ti.tcpi_last_ack_recv :
-									ti.tcpi_last_data_recv);
+	return URDS_MS(ti.tcpi_last_ack_recv < ti.tcpi_last_data_recv ? ti.tcpi_last_ack_recv
+								      : ti.tcpi_last_data_recv);
 }
 
 static int incoming_cpu(struct urds_link *base)
@@ -187,15 +189,15 @@ static void ports(struct urds_link *base, uint16_t *local, uint16_t *remote)
 {
 	struct tcp_link *l = link_of(base);
 	struct sockaddr_storage ss = {0};
-	socklen_t len = sizeof ss;
+	socklen_t len = sizeof(ss);
 	struct urds_addr a;
 
 	*local = *remote = 0;
 	if (getsockname(l->fd, (struct sockaddr *)&ss, &len) == 0)
-		urds_addr_from_sockaddr(&a, local, (struct sockaddr *)&ss, len);
-	len = sizeof ss;
+		(void)urds_addr_from_sockaddr(&a, local, (struct sockaddr *)&ss, len);
+	len = sizeof(ss);
 	if (getpeername(l->fd, (struct sockaddr *)&ss, &len) == 0)
-		urds_addr_from_sockaddr(&a, remote, (struct sockaddr *)&ss, len);
+		(void)urds_addr_from_sockaddr(&a, remote, (struct sockaddr *)&ss, len);
 }
 
 const struct urds_data_ops urds_tcp_data = {

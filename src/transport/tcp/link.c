@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The life of a link. Its memory and its descriptor live until no thread is inside one of its events
- * (poller.h), so that a reader's descriptor number cannot be reused under it.
+ * The life of a link. Its memory and its descriptor live until no thread is inside one of its
+ * events (poller.h), so that a reader's descriptor number cannot be reused under it.
  */
 #include "transport/tcp/tcp_internal.h"
 
@@ -36,8 +36,8 @@ static bool connected(struct tcp_link *l, unsigned events)
 		err = errno;
 	atomic_store_explicit(&l->is_connecting, false, memory_order_release);
 	if (err == ECONNRESET || err == EPIPE) {
-		/* Refusal is ECONNREFUSED; this was reset after it had been established, perhaps with
-		 * bytes to read. Reading SO_ERROR took the error away, so remember it. */
+		/* Refusal is ECONNREFUSED; this was reset after it had been established, perhaps
+		 * with bytes to read. Reading SO_ERROR took the error away, so remember it. */
 		atomic_store_explicit(&l->is_broken, true, memory_order_release);
 		err = 0;
 	}
@@ -77,13 +77,12 @@ static void ready(struct urds_poll_src *src, unsigned events)
 		events = atomic_exchange_explicit(&l->pending, BUSY, memory_order_acq_rel) & ~BUSY;
 		handle(l, events);
 		idle = BUSY;
-	} while (!atomic_compare_exchange_strong_explicit(&l->pending, &idle, 0,
-							  memory_order_acq_rel,
-							  memory_order_acquire));
+	} while (!atomic_compare_exchange_strong_explicit(
+		&l->pending, &idle, 0, memory_order_acq_rel, memory_order_acquire));
 }
 
-struct tcp_link *urds_tcp_link_new(struct tcp *t, int fd, void *user, bool is_connecting, bool is_tcp,
-				   uint32_t refs)
+struct tcp_link *urds_tcp_link_new(struct tcp *t, int fd, void *user, bool is_connecting,
+				   bool is_tcp, uint32_t refs)
 {
 	struct tcp_link *l = calloc(1, sizeof(*l));
 
@@ -152,8 +151,8 @@ void urds_tcp_link_shutdown(struct urds_link *base)
 {
 	struct tcp_link *l = urds_container_of(base, struct tcp_link, base);
 
-	/* The flag after the deed: taken too early it would make a byte look acknowledged. Fails when
-	 * there is no connection any more, and then there is no FIN either. */
+	/* The flag after the deed: taken too early it would make a byte look acknowledged. Fails
+	 * when there is no connection any more, and then there is no FIN either. */
 	if (shutdown(l->fd, SHUT_WR) == 0)
 		atomic_store_explicit(&l->is_fin_sent, true, memory_order_release);
 }

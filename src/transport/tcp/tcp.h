@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The TCP transport: non-blocking stream sockets in an edge-triggered poller. Owns its sockets; never
- * looks at what is in them.
+ * The TCP transport: non-blocking stream sockets in an edge-triggered poller. Owns its sockets;
+ * never looks at what is in them.
  */
 #ifndef URDS_TRANSPORT_TCP_H
 #define URDS_TRANSPORT_TCP_H
@@ -40,8 +40,8 @@ void urds_tcp_free(struct urds_transport *t);
 
 struct urds_tcp_stats *urds_tcp_stats(struct urds_transport *t);
 
-/* Makes a link of a connected stream socket (handed over by another process, a socketpair in tests).
- * Takes @fd on success. acked() and silence() are UNKNOWN unless it is TCP. */
+/* Makes a link of a connected stream socket (handed over by another process, a socketpair in
+ * tests). Takes @fd on success. acked() and silence() are UNKNOWN unless it is TCP. */
 int urds_tcp_adopt(struct urds_transport *t, int fd, void *user, struct urds_link **out);
 
 /* Around fork(): prepare, then parent or child. In the child every descriptor of the transport is

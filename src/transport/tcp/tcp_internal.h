@@ -41,25 +41,25 @@ struct tcp_link {
 	struct urds_poll_src src;
 	struct tcp_link *next, **pprev; /* in tcp.links */
 	int fd;
-	bool is_tcp;		   /* not a socketpair */
-	bool is_registered;	   /* in the poller; under lock */
-	struct urds_lock lock;	   /* registration against close */
-	_Atomic uint32_t refs;	   /* the owner's until close (then the poller's), an accept's */
-	_Atomic uint32_t pending;  /* URDS_POLL_* to handle, and BUSY: a thread is at it */
+	bool is_tcp;		  /* not a socketpair */
+	bool is_registered;	  /* in the poller; under lock */
+	struct urds_lock lock;	  /* registration against close */
+	_Atomic uint32_t refs;	  /* the owner's until close (then the poller's), an accept's */
+	_Atomic uint32_t pending; /* URDS_POLL_* to handle, and BUSY: a thread is at it */
 	_Atomic bool is_connecting;
-	_Atomic bool is_closed;	   /* no sink call starts any more */
-	_Atomic bool is_tx_short;  /* the last tx() was not taken whole: on_writable() is owed */
-	_Atomic bool is_broken;	   /* tx() saw an error: the kernel reports it once only */
-	_Atomic bool is_fin_sent;  /* our FIN counts as one byte in the kernel's queue */
-	uint64_t written;	   /* bytes the kernel took; by the holder of the tx direction */
+	_Atomic bool is_closed;	  /* no sink call starts any more */
+	_Atomic bool is_tx_short; /* the last tx() was not taken whole: on_writable() is owed */
+	_Atomic bool is_broken;	  /* tx() saw an error: the kernel reports it once only */
+	_Atomic bool is_fin_sent; /* our FIN counts as one byte in the kernel's queue */
+	uint64_t written;	  /* bytes the kernel took; by the holder of the tx direction */
 };
 
 /* Everything a dialled, accepted or listening socket gets. */
 void urds_tcp_set_options(const struct tcp *t, int fd);
 
 /* A link for @fd, with @refs references; NULL: no memory, @fd still the caller's. */
-struct tcp_link *urds_tcp_link_new(struct tcp *t, int fd, void *user, bool is_connecting, bool is_tcp,
-				   uint32_t refs);
+struct tcp_link *urds_tcp_link_new(struct tcp *t, int fd, void *user, bool is_connecting,
+				   bool is_tcp, uint32_t refs);
 /* Lets events come, unless it was closed meanwhile (0 then). */
 int urds_tcp_link_register(struct tcp_link *l);
 void urds_tcp_link_put(struct tcp_link *l);

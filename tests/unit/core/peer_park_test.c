@@ -92,7 +92,7 @@ static void peer_park__one_that_comes_after_the_answers_gets_its_own_challenge(v
 	to_deadline();
 	SAYS(TICK(0), "check0");
 	SAYS(SILENCE(0, URDS_SEC(1)), "drop0");
-	SAYS(DOWN(0), "promote0:1"); /* the newest */
+	SAYS(DOWN(0), "promote0:1 probe0"); /* the newest */
 	SAYS(HEARD(0), "");
 	CHECK(p.parked && p.parked[0].is_used);
 	SAYS(PROBED(0, true, &urds1), "kind0");
@@ -102,6 +102,40 @@ static void peer_park__one_that_comes_after_the_answers_gets_its_own_challenge(v
 	}
 	say();
 	CHECK(now < T0 + URDS_SEC(7));
+	finish();
+}
+
+/* A program on the peer's host connects and holds; then the real connection breaks. */
+static void peer_park__stranger_without_a_header_gives_way(void)
+{
+	begin_l();
+	SAYS(ACCEPTED(40000), "park0 probe0");
+	SAYS(DOWN(0), "promote0:0");
+	SAYS(ACCEPTED(40000), "park0 probe0");
+	for (to_deadline(); now < T0 + URDS_STRANGER_NS; to_deadline())
+		SAYS(TICK(0), "check0");
+	SAYS(TICK(0), "drop0");
+	SAYS(DOWN(0), "promote0:0");
+	CHECK(now < T0 + URDS_STRANGER_NS + URDS_SEC(2));
+	SAYS(HEARD(0), "");
+	finish();
+}
+
+static void peer_park__what_ended_with_bytes_is_read_first_in_order(void)
+{
+	begin_l();
+	SAYS(ACCEPTED(40000), "park0 probe0");
+	now++;
+	SAYS(ACCEPTED(40000), "park1");
+	now++;
+	SAYS(ACCEPTED(40000), "park2");
+	urds_peer_parked_ended(&p, 0);
+	urds_peer_parked_ended(&p, 1);
+	SAYS(DOWN(0), "promote0:0 probe0");
+	SAYS(HEARD(0), "");
+	SAYS(DOWN(0), "promote0:1 probe0");
+	SAYS(HEARD(0), "");
+	SAYS(DOWN(0), "promote0:2");
 	finish();
 }
 
@@ -379,6 +413,8 @@ int main(int argc, char **argv)
 	T_RUN(peer_park__silent_for_1_s_is_dropped_and_replaced);
 	T_RUN(peer_park__stopped_process_stays_and_so_does_the_parked);
 	T_RUN(peer_park__one_that_comes_after_the_answers_gets_its_own_challenge);
+	T_RUN(peer_park__stranger_without_a_header_gives_way);
+	T_RUN(peer_park__what_ended_with_bytes_is_read_first_in_order);
 	T_RUN(peer_park__parked_are_bounded);
 	T_RUN(peer_park__no_memory_to_park_closes);
 	T_RUN(peer_park__eight_paths_of_a_kernel_in_order_of_arrival);

@@ -150,7 +150,8 @@ static void addr__sockaddr_both_ways(void)
 		CHECK_EQ(port, 4711);
 		CHECK_EQ(urds_addr_from_sockaddr(&b, NULL, (void *)&ss, len), 0);
 		for (size_t cut = 0; cut < (i == 0 ? len : len - 4); cut++)
-			CHECK_EQ(urds_addr_from_sockaddr(&b, &port, (void *)&ss, cut), -URDS_EINVAL);
+			CHECK_EQ(urds_addr_from_sockaddr(&b, &port, (void *)&ss, cut),
+				 -URDS_EINVAL);
 	}
 	/* A scope on what is not link-local is somebody's leftover. */
 	CHECK_EQ(urds_addr_parse(&a, "fd00::5"), 0);
@@ -192,8 +193,8 @@ static void region__is_not_inherited(void)
 	CHECK_EQ(pipe(fd), 0);
 	pid = fork();
 	if (pid == 0) {
-		/* Raw: a sanitizer's write() would touch the page itself. And its runtime may have put
-		 * something of its own into the hole; then it is not our byte. */
+		/* Raw: a sanitizer's write() would touch the page itself. And its runtime may have
+		 * put something of its own into the hole; then it is not our byte. */
 		(void)!syscall(SYS_write, fd[1], r, 1);
 		_exit(0);
 	}

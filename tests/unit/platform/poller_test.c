@@ -88,7 +88,9 @@ static void poller__edges_and_levels(void)
 	CHECK_EQ(urds_poller_new(&poller), 0);
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
 	s = source_new(fd[0]);
-	CHECK_EQ(urds_poller_add(poller, &s->src, fd[0], URDS_POLL_IN | URDS_POLL_OUT | URDS_POLL_RDHUP), 0);
+	CHECK_EQ(urds_poller_add(poller, &s->src, fd[0],
+				 URDS_POLL_IN | URDS_POLL_OUT | URDS_POLL_RDHUP),
+		 0);
 	/* What is so already is reported, once. */
 	CHECK_EQ(urds_poller_wait(poller, 0), 1);
 	CHECK_EQ(s->events, URDS_POLL_OUT);
@@ -191,6 +193,62 @@ static void poller__no_event_after_del(void)
 	urds_poller_free(poller);
 }
 
+struct rival {
+	struct source s;
+	struct rival *other;
+	struct source *heir; /* takes the loser's slot */
+	bool do_retire;
+};
+
+static void ready_rival(struct urds_poll_src *src, unsigned events)
+{
+	struct source *s = urds_container_of(src, struct source, src);
+	struct rival *r = urds_container_of(s, struct rival, s), *o = r->other;
+
+	atomic_fetch_add(&s->calls, 1);
+	urds_poller_del(poller, &o->s.src, o->s.fd);
+	if (!r->do_retire)
+		return;
+	urds_poller_retire(poller, &o->s.src, NULL);
+	r->heir = source_new(eventfd(0, EFD_CLOEXEC));
+	if (urds_poller_add(poller, &r->heir->src, r->heir->fd, URDS_POLL_IN) < 0 ||
+	    r->heir->src.slot != o->s.src.slot)
+		atomic_fetch_add(&dead_calls, 1);
+}
+
+/* Two events in one array; whichever comes first takes the other's source away, and in the second
+ * round puts another in its place. */
+static void poller__stale_event_finds_nobody(void)
+{
+	for (int round = 0; round < 2; round++) {
+		struct rival r[2] = {0};
+
+		CHECK_EQ(urds_poller_new(&poller), 0);
+		for (int i = 0; i < 2; i++) {
+			r[i].s.src.ready = ready_rival;
+			r[i].s.fd = eventfd(1, EFD_CLOEXEC);
+			r[i].other = &r[!i];
+			r[i].do_retire = round == 1;
+			CHECK_EQ(urds_poller_add(poller, &r[i].s.src, r[i].s.fd, URDS_POLL_IN), 0);
+		}
+		CHECK_EQ(urds_poller_wait(poller, 0), 2);
+		CHECK_EQ(r[0].s.calls + r[1].s.calls, 1);
+		CHECK_EQ(dead_calls, 0);
+		for (int i = 0; i < 2; i++) {
+			if (r[i].heir) {
+				CHECK_EQ(r[i].heir->calls, 0);
+				source_free(r[i].heir);
+			}
+			if (r[i].s.calls)
+				urds_poller_del(poller, &r[i].s.src, r[i].s.fd);
+			if (r[i].s.calls || round == 0)
+				urds_poller_retire(poller, &r[i].s.src, NULL);
+			close(r[i].s.fd);
+		}
+		urds_poller_free(poller);
+	}
+}
+
 static _Atomic bool stop;
 
 static void waiter(void *arg)
@@ -199,8 +257,8 @@ static void waiter(void *arg)
 		(void)urds_poller_wait(poller, URDS_MS(1));
 }
 
-/* Sources come, fire and go while three threads dispatch; a freed one must never be called (ASan and
- * TSan see more than the magic does). */
+/* Sources come, fire and go while three threads dispatch; a freed one must never be called (ASan
+ * and TSan see more than the magic does). */
 static void poller__retire_race(void)
 {
 	struct urds_thread t[3] = {0};
@@ -216,7 +274,8 @@ static void poller__retire_race(void)
 
 		if (!live[k]) {
 			live[k] = source_new(eventfd(0, EFD_CLOEXEC));
-			CHECK_EQ(urds_poller_add(poller, &live[k]->src, live[k]->fd, URDS_POLL_IN), 0);
+			CHECK_EQ(urds_poller_add(poller, &live[k]->src, live[k]->fd, URDS_POLL_IN),
+				 0);
 			made++;
 		}
 		poke(live[k]->fd);
@@ -325,6 +384,7 @@ int main(int argc, char **argv)
 	T_RUN(poller__bad_descriptor_unwinds);
 	T_RUN(poller__retire_inside_ready);
 	T_RUN(poller__no_event_after_del);
+	T_RUN(poller__stale_event_finds_nobody);
 	T_RUN(poller__retire_race);
 	T_RUN(poller__cancellation_loses_no_edge);
 	T_RUN(wake__rings_coalesce);

@@ -163,7 +163,17 @@ static void many_threads_on_one_sender(void)
 }
 PAIR(many_threads_on_one_sender)
 
-static _Atomic uint8_t *seen;
+static _Atomic(uint8_t) *seen;
+
+static void seen_free(void)
+{
+	union {
+		_Atomic(uint8_t) *a;
+		void *p;
+	} u = {.a = seen};
+
+	free(u.p);
+}
 
 static void *receiver(void *arg)
 {
@@ -215,7 +225,7 @@ static void many_threads_on_one_receiver(void)
 	CHECK_THREADS();
 	for (unsigned i = 0; i < total; i++)
 		CHECK_EQ(seen[i], 1);
-	free((void *)seen);
+	seen_free();
 	two_close();
 }
 PAIR(many_threads_on_one_receiver)
@@ -500,7 +510,7 @@ static void receiving_in_a_handler(void)
 	for (unsigned i = 0; i < r.n; i++)
 		CHECK_EQ(seen[i], 1);
 	printf("# handler: %u messages, %u EAGAIN\n", atomic_load(&handler_got), atomic_load(&handler_again));
-	free((void *)seen);
+	seen_free();
 	two_close();
 }
 PAIR(receiving_in_a_handler)
@@ -561,7 +571,7 @@ static void cancelled_receivers(void)
 		CHECK_EQ(seen[i], 1);
 	printf("# %u cancelled\n", cancelled);
 	CHECK_EQ(atomic_load(refs), 1); /* nothing of theirs is left */
-	free((void *)seen);
+	seen_free();
 	two_close();
 }
 PAIR(cancelled_receivers)
@@ -645,7 +655,7 @@ static void jumping_receivers(void)
 	printf("# %u jumps\n", atomic_load(&jumps));
 	CHECK(atomic_load(&jumps) > 10);
 	CHECK_EQ(atomic_load(&r[0].s->refs), 1);
-	free((void *)seen);
+	seen_free();
 	two_close();
 }
 PAIR(jumping_receivers)
@@ -696,7 +706,7 @@ static void jump_and_never_return(void)
 	atomic_store(&go_on, true);
 	pthread_join(j.id, NULL);
 	handle(SIGUSR1, on_signal, 0);
-	free((void *)seen);
+	seen_free();
 	two_close();
 }
 PAIR(jump_and_never_return)
