@@ -109,9 +109,12 @@ void check_got(struct check *c, const struct urds_addr *from, uint16_t sport, co
 
 bool check_is_complete(const struct check *c)
 {
-	for (unsigned i = 0; i < c->n; i++)
-		if (c->flows[i].got < c->flows[i].n)
+	for (unsigned i = 0; i < c->n; i++) {
+		const struct flow *f = &c->flows[i];
+
+		if (f->got < f->n && !(f->source_died && f->first == f->n))
 			return false;
+	}
 	return true;
 }
 

@@ -11,6 +11,7 @@ enum { ROLE_NEW, ROLE_DIAL, ROLE_PATH, ROLE_PARKED };
 static void do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *link);
 static void transmit(struct hpeer *hp, unsigned slot);
 static void receive(struct hpeer *hp, unsigned slot);
+static void lose(struct hpeer *hp, unsigned slot);
 static void arm(struct host *h);
 
 struct urds_addr sim_addr(unsigned last)
@@ -159,6 +160,8 @@ static void attach(struct hpeer *hp, unsigned slot, struct vend *link)
 	urds_path_tx_up(&pa->tx, urds_peer_slot(&hp->peer, slot)->state == URDS_SLOT_HELD, &us);
 	transmit(hp, slot);
 	receive(hp, slot);
+	if (pa->link == link && v_ended(link))
+		lose(hp, slot);
 }
 
 static void lose(struct hpeer *hp, unsigned slot)
@@ -466,8 +469,6 @@ static void on_ready(struct vhost *v, struct vend *e)
 			v_close(e, false);
 			hp->parked[k] = NULL;
 			urds_peer_unparked(&hp->peer, k);
-		} else if (v_is_over(e)) {
-			urds_peer_parked_ended(&hp->peer, e->idx);
 		}
 	} else {
 		unsigned slot = e->idx;

@@ -33,6 +33,7 @@ struct vconn {
 	urds_ns latency;
 	size_t sndbuf;
 	bool is_established, is_dead, is_hole;
+	bool waits; /* in the accept queue of a stopped host */
 	struct vend end[2];
 	struct vdir dir[2];
 };
@@ -196,13 +197,14 @@ static void ev_dialled(void *arg, uint64_t ok)
 	conn_drop(c);
 }
 
-static void ev_accept(void *arg, uint64_t again)
+static void ev_accept(void *arg, uint64_t a)
 {
 	struct vconn *c = arg;
 	struct vend *e = &c->end[1];
 
+	(void)a;
 	if (e->is_open && e->host->is_stopped) {
-		conn_at(c, c->sim->now + URDS_MS(10), ev_accept, again);
+		c->waits = true;
 	} else if (e->is_open) {
 		struct vend *d = &c->end[0];
 
@@ -344,18 +346,27 @@ void v_kill(struct vhost *h)
 	}
 }
 
+static void ev_wake(void *arg, uint64_t i)
+{
+	struct vconn *c = arg;
+
+	wake(&c->end[i]);
+	conn_drop(c);
+}
+
 void v_cont(struct vhost *h)
 {
-	struct vconn *c;
-
 	h->is_stopped = false;
-	for (c = h->sim->conns; c; c = c->next)
-		for (int i = 0; i < 2; i++)
-			if (c->end[i].is_open && c->end[i].host == h && c->end[i].owner) {
-				wake(&c->end[i]);
-				c = h->sim->conns; /* the list may have changed */
-				i = 2;
+	for (unsigned no = 0; no < h->sim->nconns; no++) /* accepted in order */
+		for (struct vconn *c = h->sim->conns; c; c = c->next)
+			if (c->waits && c->no == no && c->end[1].host == h) {
+				c->waits = false;
+				conn_at(c, h->sim->now, ev_accept, 0);
 			}
+	for (struct vconn *c = h->sim->conns; c; c = c->next)
+		for (int i = 0; i < 2; i++)
+			if (c->end[i].is_open && c->end[i].host == h)
+				conn_at(c, h->sim->now, ev_wake, (uint64_t)i);
 }
 
 struct vconn *v_any(struct sim *s)

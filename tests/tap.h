@@ -20,9 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int t_count, t_failed, t_skipped;
-static const char *t_only, *t_skip_reason;
-static jmp_buf t_leave;
+#define T_UNUSED __attribute__((unused)) /* a file may need the checks only */
+
+static int t_count T_UNUSED, t_failed T_UNUSED, t_skipped T_UNUSED;
+static const char *t_only T_UNUSED, *t_skip_reason T_UNUSED;
+static jmp_buf t_leave T_UNUSED;
 
 #define T_INIT(argc, argv)                                      \
 	do {                                                    \

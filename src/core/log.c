@@ -208,6 +208,7 @@ size_t urds_log_gather(struct urds_log *l, struct urds_iov *iov, size_t max, siz
 	size_t n = 0, sum = 0;
 
 	l->run_end = i;
+	l->has_ack = false;
 	*bytes = 0;
 	if (i == end)
 		return 0;
@@ -251,7 +252,8 @@ size_t urds_log_gather(struct urds_log *l, struct urds_iov *iov, size_t max, siz
 			last_i = i - 1;
 	}
 	l->run_end = i;
-	if (last && ack)
+	l->has_ack = last && ack;
+	if (l->has_ack)
 		urds_be64_store(last + URDS_HDR_OFF_ACK, ack);
 	if (last && want_ack)
 		last[URDS_HDR_OFF_FLAGS] |= URDS_F_ACK_REQUIRED;

@@ -51,6 +51,7 @@ struct urds_log {
 	uint32_t run_end;	   /* index after the last entry of the current gather */
 	uint32_t replay_end;	   /* entries before it were out on an earlier connection */
 	uint32_t stamped;	   /* entries from here on carry no ack of this connection */
+	bool has_ack;		   /* a header of the current gather carries the ack */
 };
 
 /* @base: first sequence number (W2: time-based). */

@@ -31,7 +31,7 @@ struct urds_path_tx {
 	struct urds_log log;
 	struct urds_ctl *ctl; /* tx; NULL: none in progress */
 	uint64_t link_pos;    /* tx: bytes handed to this connection */
-	uint64_t probe_seq;   /* append: number of the last probe queued as a message */
+	size_t ack_run;	      /* tx: bytes of the current gather if a message in it carries the ack; else 0 */
 	uint32_t map_gen;     /* tx: generation of the node's map that was sent last */
 	uint16_t posted;      /* append: the engine's own messages in the log */
 	_Atomic(uint8_t) want; /* enum urds_tx_want; set by anyone, cleared by tx */
@@ -81,7 +81,7 @@ void urds_path_tx_up(struct urds_path_tx *t, bool dialled, const struct urds_pro
 /* append + tx. The other end has sent a header: messages may go. */
 void urds_path_tx_proven(struct urds_path_tx *t);
 /* append + tx. The connection is gone, all acks it could give were applied: unacknowledged messages will be
- * sent again. */
+ * sent again; probes and answers are forgotten. */
 void urds_path_tx_down(struct urds_path_tx *t);
 
 /* append. Queues an empty message of the engine's own: a pong, an answer or a probe in order.

@@ -88,6 +88,7 @@ size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env
 
 	*bytes = 0;
 	*sent_ack = 0;
+	t->ack_run = 0;
 	if (!t->is_up)
 		return 0;
 	if (!t->ctl && t->log.at_off == 0 && !ctl_build(t, env, urds_log_has_unsent(&t->log))) {
@@ -104,8 +105,9 @@ size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env
 		n += urds_log_gather(&t->log, iov + n, max - n, URDS_TX_RUN_BYTES, env->ack, env->want_ack,
 				     &more);
 		sum += more;
-		if (more > 0 && env->ack) {
+		if (t->log.has_ack) {
 			*sent_ack = env->ack;
+			t->ack_run = sum;
 			atomic_fetch_and_explicit(&t->want, (uint8_t)~URDS_WANT_ACK, memory_order_relaxed);
 		}
 	}
@@ -116,6 +118,9 @@ size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env
 void urds_path_tx_taken(struct urds_path_tx *t, size_t bytes, struct urds_tx_done *done)
 {
 	memset(done, 0, sizeof *done);
+	if (bytes < t->ack_run) /* the message that carries it may yet be cancelled */
+		urds_path_tx_want_ack(t);
+	t->ack_run = 0;
 	if (t->ctl) {
 		size_t n = t->ctl->len - t->ctl->off;
 
@@ -154,15 +159,8 @@ void urds_path_tx_up(struct urds_path_tx *t, bool dialled, const struct urds_pro
 	 * carry would move the peer's expectation and lose or double one of them (A3, A4). The other end
 	 * speaks first then: a kernel sends its map when path 0 comes up, an urds end a probe. */
 	atomic_store_explicit(&t->want, uncertain ? 0 : URDS_WANT_PROBE, memory_order_release);
-	/* A probe that was out before may have arrived: it would be dropped as a duplicate, unanswered, and
-	 * both ends take one another for kernels. Only one that still waits will do. */
-	if (uncertain && (t->probe_seq < t->log.tail_seq ||
-			  urds_claim_before((uint32_t)t->probe_seq, t->log.replay_end))) {
-		uint64_t seq = t->log.next_seq;
-
-		if (urds_path_tx_post(t, URDS_PROBE_PORT, 0, us) == 0)
-			t->probe_seq = seq;
-	}
+	if (uncertain)
+		urds_path_tx_post(t, URDS_PROBE_PORT, 0, us);
 }
 
 void urds_path_tx_proven(struct urds_path_tx *t)
@@ -170,12 +168,31 @@ void urds_path_tx_proven(struct urds_path_tx *t)
 	t->is_held = false;
 }
 
+/* Cancels messages of our own to @dport, -1: all. */
+static void forget(struct urds_path_tx *t, int dport)
+{
+	struct urds_log_freed f;
+
+	urds_log_cancel(&t->log, t, dport, true, &f);
+	t->posted -= (uint16_t)f.msgs;
+}
+
 void urds_path_tx_down(struct urds_path_tx *t)
 {
+	struct urds_log_freed_list none;
+	size_t bytes;
+
 	ctl_free(t);
 	atomic_store_explicit(&t->want, 0, memory_order_relaxed);
 	t->is_up = t->is_held = false;
+	/* Probes and answers are about one connection: sent again they would be dropped as duplicates, unanswered,
+	 * or say what no longer holds. Of a further path, which may never come back, nothing of ours is kept. */
+	forget(t, URDS_PING_PORT);
+	forget(t, t->sends_map ? (int)URDS_PROBE_PORT : -1);
 	urds_log_rewind(&t->log);
+	/* What is cancelled at the tail leaves at once. */
+	urds_log_gather(&t->log, NULL, 0, 1, 0, false, &bytes);
+	urds_log_ack_seq(&t->log, 0, &none);
 }
 
 int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport, const struct urds_probe *p)

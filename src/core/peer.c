@@ -256,7 +256,7 @@ void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, st
 		return;
 	}
 	p->parked[k].is_used = true;
-	p->parked[k].has_ended = false;
+	p->parked[k].order = p->parked_order++;
 	p->parked[k].slot = (uint8_t)for_slot;
 	p->parked[k].lane = from_port % URDS_PATHS_MAX;
 	p->parked[k].since = now;
@@ -301,11 +301,6 @@ void urds_peer_unparked(struct urds_peer *p, unsigned k)
 	p->challenged_slots = 0;
 }
 
-void urds_peer_parked_ended(struct urds_peer *p, unsigned k)
-{
-	p->parked[k].has_ended = true;
-}
-
 static void promote_to(struct urds_peer *p, unsigned k, unsigned slot, urds_ns now, struct urds_peer_out *out)
 {
 	struct urds_slot *s = slot_of(p, slot);
@@ -324,15 +319,13 @@ static bool promote(struct urds_peer *p, unsigned slot, urds_ns now, struct urds
 {
 	unsigned best = URDS_PARKED_MAX;
 
-	/* Those that ended, oldest first: what they brought was sent before the others were made. Then the newest: an
-	 * older one is likely to be as dead as what it was to replace. */
+	/* The oldest: whatever it brought was sent before the others were made, and an old probe read after newer
+	 * messages takes our expectation back. If it is dead, the challenge will show it. */
 	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
-		const struct urds_parked *q = &p->parked[k], *b = &p->parked[best % URDS_PARKED_MAX];
+		const struct urds_parked *q = &p->parked[k];
 
-		if (!q->is_used || (q->slot != slot && q->slot != ANY_SLOT))
-			continue;
-		if (best == URDS_PARKED_MAX || (q->has_ended && !b->has_ended) ||
-		    (q->has_ended == b->has_ended && (q->since < b->since) == q->has_ended))
+		if (q->is_used && (q->slot == slot || q->slot == ANY_SLOT) &&
+		    (best == URDS_PARKED_MAX || q->order < p->parked[best].order))
 			best = k;
 	}
 	if (best == URDS_PARKED_MAX)
@@ -341,7 +334,8 @@ static bool promote(struct urds_peer *p, unsigned slot, urds_ns now, struct urds
 	return urds_peer_slot(p, slot)->state == URDS_SLOT_UP;
 }
 
-/* Nothing that is UP has died: what is parked for no slot in particular is a further path, and gets one. */
+/* Gives what is parked for no slot in particular one, if that is known by now; if not, and it is parked since
+ * before @since_before, during which nothing has died: then it is a further path. */
 static void place_parked(struct urds_peer *p, urds_ns since_before, urds_ns now, struct urds_peer_out *out)
 {
 	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
@@ -423,15 +417,9 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const 
 		act(out, URDS_ACT_ANSWER, slot, 0);
 	else if (p->challenged)
 		p->answered |= (uint8_t)(1u << slot);
-	if (p->challenged && all_answered(p)) {
-		place_parked(p, p->challenged, now, out);
-		/* What came while the answers were under way gets a challenge of its own. */
-		for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++)
-			if (p->parked[k].is_used && p->parked[k].since > p->challenged) {
-				challenge(p, now, out);
-				break;
-			}
-	}
+	if (p->has_sport_idx)
+		place_parked(p, now, now, out);
+
 	if (!urds_peer_dials(p) || urds_peer_is_self(p))
 		return;
 	for (unsigned i = 1; i < paths_used(p); i++)
@@ -471,7 +459,7 @@ void urds_peer_silence(struct urds_peer *p, unsigned slot, urds_ns silence, urds
 
 	if (s->state != URDS_SLOT_UP && s->state != URDS_SLOT_HELD)
 		return;
-	if ((p->challenged_slots & ~p->answered & (1u << slot)) && now >= p->challenged + URDS_CHALLENGE_DEAD_NS)
+	if ((p->challenged_slots & (1u << slot)) && now >= p->challenged + URDS_CHALLENGE_DEAD_NS)
 		limit = URDS_CHALLENGE_DEAD_NS;
 	if (silence >= limit)
 		act(out, URDS_ACT_DROP, slot, 0);
@@ -486,7 +474,8 @@ static void tick_challenge(struct urds_peer *p, urds_ns now, struct urds_peer_ou
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		const struct urds_slot *s = urds_peer_slot(p, i);
 
-		if (!(p->challenged_slots & ~p->answered & (1u << i)))
+		/* An answer proves little, for it may be that to an earlier probe; an acknowledgement does. */
+		if (!(p->challenged_slots & (1u << i)))
 			continue;
 		/* Whoever comes to stay speaks at once; a program that only holds the connection does not. */
 		act(out, has_parked(p) && !s->heard && now >= s->at + URDS_STRANGER_NS ? URDS_ACT_DROP
@@ -498,8 +487,13 @@ static void tick_challenge(struct urds_peer *p, urds_ns now, struct urds_peer_ou
 			p->challenged = p->challenged_slots = 0;
 		return;
 	}
-	if (now >= p->challenged + URDS_CHALLENGE_END_NS) /* alive, if without an answer */
-		place_parked(p, now - URDS_CHALLENGE_END_NS, now, out);
+	place_parked(p, now - URDS_CHALLENGE_END_NS, now, out);
+	/* What came after the challenge gets one of its own. */
+	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++)
+		if (p->parked[k].is_used && p->parked[k].since > p->challenged) {
+			challenge(p, now, out);
+			return;
+		}
 	/* One that neither answers nor is silent (a stopped process) stays, and so does what is parked. */
 	if (!all_answered(p))
 		return;

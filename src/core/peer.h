@@ -42,9 +42,9 @@ struct urds_slot {
 
 struct urds_parked {
 	bool is_used;
-	bool has_ended; /* but has bytes */
 	uint8_t slot;	/* the one it is for, or URDS_PATHS_MAX: any */
 	uint8_t lane;	/* source port modulo 8 */
+	uint32_t order; /* of arrival */
 	urds_ns since;
 };
 
@@ -59,6 +59,7 @@ struct urds_peer {
 	urds_ns down_since;	     /* last loss of a proven connection */
 	uint32_t incarnation;	     /* of an urds peer; 0: not known */
 	uint32_t caps;
+	uint32_t parked_order;	     /* of the next one */
 	uint8_t npaths;		     /* agreed; 0: not known */
 	uint8_t our_paths;	     /* what we offer */
 	uint8_t answered;	     /* slots that answered the challenge */
@@ -132,11 +133,9 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const 
 		      urds_ns now, struct urds_peer_out *out);
 /* The connection of @slot is gone and closed; everything readable was read. */
 void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rnd, struct urds_peer_out *out);
-/* Parked @k ended by itself, and no byte of it is unread. */
+/* Parked @k ended by itself, and no byte of it is unread. One with bytes stays until it is promoted, to be read, or
+ * evicted: a kernel has forgotten what our TCP acknowledged of them (A1). */
 void urds_peer_unparked(struct urds_peer *p, unsigned k);
-/* Parked @k ended by itself, but bytes of it are unread: a kernel has forgotten what our TCP acknowledged (A1). It is
- * promoted before others, to be read. */
-void urds_peer_parked_ended(struct urds_peer *p, unsigned k);
 /* @slot's transport has not answered for @silence. */
 void urds_peer_silence(struct urds_peer *p, unsigned slot, urds_ns silence, urds_ns now,
 		       struct urds_peer_out *out);

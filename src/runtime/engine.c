@@ -137,7 +137,7 @@ int engine_new(const struct engine_config *cfg, struct urds_ctx **out)
 	rc = urds_poller_new(&e->poller);
 	if (rc < 0)
 		goto undo_ctx;
-	rc = urds_wake_init(&e->wake, e->poller, NULL);
+	rc = urds_wake_init(&e->wake, e->poller, engine_rung);
 	if (rc < 0)
 		goto undo_poller;
 	rc = urds_tcp_new(&tcp, e->poller, &engine_sink, e, &e->tcp);
@@ -384,7 +384,7 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 	if (e->stop_records)
 		e->stop_records(e);
 	atomic_store(&e->stop, true);
-	atomic_store(&e->lease, 0);
+	atomic_store(&e->led_since, 0);
 	urds_wake_ring(&e->wake);
 	atomic_store(&e->loop_bell.word, URDS_DOORBELL_AWAKE);
 	urds_futex_wake(&e->loop_bell.word, 1);

@@ -239,11 +239,14 @@ struct urds_ctx {
 	struct urds_doorbell loop_bell, flush_bell;
 	struct urds_doorbell lead_bell; /* the leader, while it is in the poller */
 	_Atomic bool stop;
-	_Atomic urds_ns lease;	     /* a caller drives the poller until then; the loop thread keeps out */
-	_Atomic bool is_busy;	     /* a caller reads the wire by itself, without ever blocking */
+	_Atomic urds_ns led_since;   /* a blocked call has been in the poller since then: the loop thread keeps out;
+				      * 0: none */
+	_Atomic bool is_busy;	     /* since the loop thread looked last, a caller has read the wire */
 	_Atomic uint32_t leader;     /* 1: some blocked call is the leader */
+	_Atomic bool lead_inside;    /* the leader is in the poller */
+	_Atomic uint32_t passed_on;  /* times the present wake-up went to the wrong thread */
 	_Atomic uint32_t loop_polls; /* 1: the loop thread is in the poller */
-	_Atomic uint32_t watchers;   /* sockets with a descriptor somebody may poll: no lease then */
+	_Atomic uint32_t watchers;   /* sockets with a descriptor somebody may poll: then the loop thread drives */
 	_Atomic uint32_t nsleepers;
 	struct urds_lock sleepers_lock;
 	struct waiter *sleepers; /* blocked calls asleep on their futex */
@@ -338,6 +341,7 @@ bool ready_run(struct urds_ctx *e);
 void loop_main(void *ctx);
 /* Lets some thread see to the poller at once. */
 void engine_kick(struct urds_ctx *e);
+void engine_rung(struct urds_wake *w);
 /* One round of driving without waiting: what a non-blocking call does before it says "nothing". */
 void engine_drive(struct urds_ctx *e);
 /* Around every call of the public interface that works on a socket. False: this is a signal handler, and the call

@@ -85,7 +85,7 @@ static bool deliver(struct path *h, const struct urds_rx_item *v, size_t n)
 		sock_rx_news(s, news, done);
 		urds_lock_release(&s->rx_lock);
 		urds_count(e, URDS_C_recv_queued, done);
-		if (news & URDS_RXQ_FILLED)
+		if ((news & URDS_RXQ_FILLED) && atomic_load_explicit(&s->is_watched, memory_order_relaxed))
 			sock_token(s);
 	} else {
 		urds_count(e, URDS_C_recv_drop_no_sock, n);

@@ -89,9 +89,10 @@ struct urds_data_ops {
 	/* Position in the byte stream (0 = nothing) up to which the other end's transport has
 	 * acknowledged our bytes, or URDS_UNKNOWN. Valid after a reset too, until close. */
 	uint64_t (*acked)(struct urds_link *l);
-	/* For how long the other end's transport has owed us an answer, or URDS_UNKNOWN: 0 when no
-	 * byte or probe of ours waits for one, else nanoseconds since it last answered anything.
-	 * A stopped process whose system acknowledges zero-window probes is not silent. */
+	/* For how long the other end's transport has owed us an answer, in nanoseconds, or
+	 * URDS_UNKNOWN. 0 while no byte or probe of ours is overdue. A lower bound: what has just been
+	 * sent on a quiet link is not silence, nor is a stopped process whose system acknowledges
+	 * zero-window probes. */
 	uint64_t (*silence)(struct urds_link *l);
 	/* CPU on which the other end's packets arrive, or -1. */
 	int (*incoming_cpu)(struct urds_link *l);

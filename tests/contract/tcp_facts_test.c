@@ -119,6 +119,17 @@ static void go_silent(int fd)
 	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)), 0);
 }
 
+/* Until nothing moves any more. */
+static void fill(struct ep *x)
+{
+	do {
+		while (ep_tx(x, 1 << 20, 4) > 0)
+			;
+		usleep(30000);
+	} while (ep_tx(x, 1 << 20, 4) > 0);
+}
+
+/* A stopped process: the window is shut, probes go out and are acknowledged. */
 static void silence_of_a_full_reader(void)
 {
 	struct ep *x, *y;
@@ -127,15 +138,27 @@ static void silence_of_a_full_reader(void)
 	begin(NULL);
 	join(&x, &y);
 	CHECK_EQ(t->data->silence(x->l), 0);
-	do {
-		while (ep_tx(x, 1 << 20, 4) > 0)
-			;
-		usleep(30000);
-	} while (ep_tx(x, 1 << 20, 4) > 0);
-	/* The window is shut, probes go out and are acknowledged. */
-	for (t0 = urds_clock_ns(); urds_clock_ns() - t0 < URDS_MS(2500); usleep(50000))
-		CHECK(t->data->silence(x->l) < URDS_MS(1500));
-	CHECK_EQ(t->data->silence(x->l), 0);
+	fill(x);
+	for (t0 = urds_clock_ns(); urds_clock_ns() - t0 < URDS_MS(2500); usleep(5000))
+		CHECK_EQ(t->data->silence(x->l), 0);
+	finish(x);
+	end();
+}
+
+static void silence_of_a_dead_full_reader(void)
+{
+	struct ep *x, *y;
+	urds_ns t0, s = 0;
+
+	begin(NULL);
+	join(&x, &y);
+	fill(x);
+	go_silent(t->data->fd(y->l));
+	for (t0 = urds_clock_ns(); s < URDS_SEC(1) && urds_clock_ns() - t0 < URDS_SEC(5);
+	     usleep(5000))
+		s = t->data->silence(x->l);
+	CHECK(s >= URDS_SEC(1));
+	CHECK(urds_clock_ns() - t0 >= URDS_MS(900));
 	finish(x);
 	end();
 }
@@ -143,18 +166,23 @@ static void silence_of_a_full_reader(void)
 static void silence_of_a_dead_host(void)
 {
 	struct ep *x, *y;
+	uint64_t s;
 
 	begin(NULL);
 	join(&x, &y);
 	CHECK_EQ(ep_tx(x, 10, 1), 10);
 	WAIT_FOR(t->data->acked(x->l) == 10);
-	usleep(100000);
+	usleep(1200000);
 	CHECK_EQ(t->data->silence(x->l), 0); /* idle: nothing owed */
 	go_silent(t->data->fd(y->l));
 	CHECK_EQ(ep_tx(x, 10, 1), 10);
-	usleep(700000);
-	CHECK(t->data->silence(x->l) >= URDS_MS(650));
-	CHECK(t->data->silence(x->l) < URDS_MS(5000));
+	/* Not yet overdue, however long it was quiet before. */
+	CHECK_EQ(t->data->silence(x->l), 0);
+	usleep(1000000);
+	s = t->data->silence(x->l);
+	CHECK(s >= URDS_MS(500) && s <= URDS_MS(1300));
+	usleep(1000000);
+	CHECK(t->data->silence(x->l) >= URDS_MS(1400));
 	CHECK_EQ(t->data->acked(x->l), 10);
 	finish(x);
 	end();
@@ -194,6 +222,7 @@ int main(int argc, char **argv)
 	T_RUN(one_call_each_way);
 	T_RUN(reset_before_the_answer_was_seen);
 	T_RUN(silence_of_a_full_reader);
+	T_RUN(silence_of_a_dead_full_reader);
 	T_RUN(silence_of_a_dead_host);
 	T_RUN(acked_with_a_fin_under_way);
 	return t_done();

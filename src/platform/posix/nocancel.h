@@ -12,16 +12,6 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-static inline ssize_t urds_sys_sendmsg(int fd, const struct msghdr *m, int flags)
-{
-	return syscall(SYS_sendmsg, fd, m, flags);
-}
-
-static inline ssize_t urds_sys_recvmsg(int fd, struct msghdr *m, int flags)
-{
-	return syscall(SYS_recvmsg, fd, m, flags);
-}
-
 static inline ssize_t urds_sys_send(int fd, const void *p, size_t len, int flags)
 {
 	return syscall(SYS_sendto, fd, p, len, flags, NULL, 0);

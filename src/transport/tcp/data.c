@@ -11,10 +11,11 @@
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "platform/addr.h"
-#include "platform/posix/nocancel.h"
 
 #ifndef IOV_MAX
 #define IOV_MAX 1024
@@ -52,6 +53,25 @@ static struct msghdr msg_of(const struct urds_iov *v, size_t n)
 	return m;
 }
 
+/* Straight to the kernel: these never block, and the library's wrappers would be cancellation points, where a
+ * thread could be ended with the path's role in its hands. One piece, the usual case, spares the kernel the
+ * message header. */
+static ssize_t send_now(int fd, const struct msghdr *m)
+{
+	const int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+
+	if (m->msg_iovlen == 1)
+		return syscall(SYS_sendto, fd, m->msg_iov[0].iov_base, m->msg_iov[0].iov_len, flags, NULL, 0);
+	return syscall(SYS_sendmsg, fd, m, flags);
+}
+
+static ssize_t recv_now(int fd, struct msghdr *m)
+{
+	if (m->msg_iovlen == 1)
+		return syscall(SYS_recvfrom, fd, m->msg_iov[0].iov_base, m->msg_iov[0].iov_len, MSG_DONTWAIT, NULL, NULL);
+	return syscall(SYS_recvmsg, fd, m, MSG_DONTWAIT);
+}
+
 static int tx(struct urds_link *base, const struct urds_iov *v, size_t n, size_t *taken,
 	      size_t *released)
 {
@@ -69,7 +89,7 @@ static int tx(struct urds_link *base, const struct urds_iov *v, size_t n, size_t
 		ssize_t sent;
 
 		if (asked > 0) {
-			sent = urds_sys_sendmsg(l->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+			sent = send_now(l->fd, &m);
 			urds_tcp_count(&st->tx_calls, 1);
 			if (sent < 0 && errno == EINTR)
 				continue;
@@ -111,7 +131,7 @@ static enum urds_rx_how rx(struct urds_link *base, const struct urds_iov *v, siz
 	if (iov_bytes(v, m.msg_iovlen) == 0)
 		return URDS_RX_WAIT; /* asking for nothing would look like EOF */
 	do {
-		r = urds_sys_recvmsg(l->fd, &m, MSG_DONTWAIT);
+		r = recv_now(l->fd, &m);
 		urds_tcp_count(&st->rx_calls, 1);
 	} while (r < 0 && errno == EINTR);
 	if (r > 0) {
@@ -145,29 +165,37 @@ static uint64_t acked(struct urds_link *base)
 }
 
 /* Linux 6.18 as measured (tests/contract/tcp_facts_test.c holds it to this):
- * - tcpi_last_ack_recv is refreshed by data acks, keepalive answers and zero-window probe answers.
- * But the probes back off (0.2, 0.4 ... 120 s), so before a full receiver it grows to minutes while
- *   nothing is wrong, and on an idle connection without keepalive for ever: alone it proves
- * nothing.
- * - tcpi_probes counts *unanswered* probes, keepalive or window; any answer makes it 0.
- * - tcpi_unacked counts segments in flight: 0 while all that is queued waits for the window.
+ * - tcpi_last_ack_recv is refreshed by data acks, keepalive answers and zero-window probe answers. But
+ *   the probes back off (0.2, 0.4 ... 120 s), so before a full receiver it grows to minutes while
+ *   nothing is wrong, and on an idle connection without keepalive for ever: alone it proves nothing.
  * - segments with data that acknowledge nothing new may refresh only tcpi_last_data_recv.
- * - both times start at establishment, dialled or accepted.
- * What went out a moment ago on a quiet connection counts from the last answer, not from when it
- * was sent: at most a keepalive interval too much. */
+ * - tcpi_probes counts *unanswered* probes, keepalive or window; any answer makes it 0. One may be
+ *   under way, or its answer suppressed (at most one per 500 ms): it takes two to mean something.
+ * - tcpi_retransmits counts timeouts since the last progress; tcpi_rto is doubled by each, and
+ *   tcpi_last_data_sent is the last retransmission. So the oldest byte is at least rto - (rto >> n)
+ *   older than that (a tail loss probe comes before the first, and is not counted). */
 static uint64_t silence(struct urds_link *base)
 {
 	struct tcp_link *l = link_of(base);
 	struct tcp_info ti;
 	socklen_t len = sizeof(ti);
+	uint64_t ms;
 
 	if (!l->is_tcp || atomic_load_explicit(&l->is_connecting, memory_order_acquire) ||
 	    getsockopt(l->fd, IPPROTO_TCP, TCP_INFO, &ti, &len) < 0)
 		return URDS_UNKNOWN;
-	if (ti.tcpi_probes == 0 && ti.tcpi_unacked == 0)
+	if (ti.tcpi_unacked > 0 && ti.tcpi_retransmits > 0)
+		ms = (ti.tcpi_rto - (ti.tcpi_rto >> (ti.tcpi_retransmits & 31))) / 1000u +
+		     ti.tcpi_last_data_sent;
+	else if (ti.tcpi_probes >= 2)
+		ms = ti.tcpi_last_ack_recv;
+	else
 		return 0;
-	return URDS_MS(ti.tcpi_last_ack_recv < ti.tcpi_last_data_recv ? ti.tcpi_last_ack_recv
-								      : ti.tcpi_last_data_recv);
+	if (ms > ti.tcpi_last_ack_recv)
+		ms = ti.tcpi_last_ack_recv;
+	if (ms > ti.tcpi_last_data_recv)
+		ms = ti.tcpi_last_data_recv;
+	return URDS_MS(ms);
 }
 
 static int incoming_cpu(struct urds_link *base)

@@ -328,8 +328,8 @@ static void path_tx__a_waiting_probe_is_not_doubled(void)
 	finish();
 }
 
-/* The one of the last connection may have arrived; sent again it would be dropped as a duplicate, unanswered. */
-static void path_tx__a_probe_that_was_out_is_followed_by_a_new_one(void)
+/* It may have arrived; sent again it would be dropped as a duplicate, unanswered. */
+static void path_tx__a_probe_that_was_out_is_replaced_by_a_new_one(void)
 {
 	begin(false);
 	put(10);
@@ -342,12 +342,34 @@ static void path_tx__a_probe_that_was_out_is_followed_by_a_new_one(void)
 	up(false);
 	take_all();
 	parse();
-	CHECK_EQ(nh, 3);
+	CHECK_EQ(nh, 2);
 	CHECK_EQ(kind(1), URDS_FRAME_PROBE);
-	CHECK_EQ(h[1].flags, URDS_F_RETRANSMITTED);
-	CHECK_EQ(kind(2), URDS_FRAME_PROBE);
-	CHECK_EQ(h[2].flags, 0);
+	CHECK_EQ(h[1].flags, 0);
 	finish();
+}
+
+/* A stranger came and went on a path of its own. */
+static void path_tx__nothing_of_ours_keeps_a_further_path_alive(void)
+{
+	for (int path0 = 0; path0 < 2; path0++) {
+		begin(path0);
+		up(false);
+		CHECK_EQ(urds_path_tx_post(&t, URDS_PROBE_PORT, 0, &us), 0);
+		take_all();
+		CHECK_EQ(urds_path_tx_post(&t, 0, URDS_PROBE_PORT, &us), 0);
+		CHECK_EQ(urds_path_tx_post(&t, 0, 4000, NULL), 0);
+		urds_path_tx_down(&t);
+		CHECK_EQ(t.posted, path0);
+		CHECK_EQ(urds_log_is_empty(&t.log), !path0);
+		CHECK_EQ(mem.blocks, path0);
+		if (path0) { /* a pong is owed */
+			up(false);
+			take_all();
+			parse();
+			CHECK_EQ(h[nh - 1].dport, 4000);
+		}
+		finish();
+	}
 }
 
 static void path_tx__probe_number_follows_the_acknowledged(void)
@@ -420,6 +442,51 @@ static void path_tx__ack_alone_only_if_no_message_carries_it(void)
 	finish();
 }
 
+/* The rest of a message that is partly out has no header to put it in. */
+static void path_tx__ack_is_not_lost_behind_the_rest_of_a_message(void)
+{
+	for (size_t cut = 1; cut < URDS_HDR_LEN + 20; cut++) {
+		begin(false);
+		up(false);
+		take_all();
+		len = 0;
+		put(20);
+		CHECK_EQ(take(cut), cut);
+		env.ack = 500;
+		urds_path_tx_want_ack(&t);
+		CHECK_EQ(take(SIZE_MAX), URDS_HDR_LEN + 20 - cut);
+		CHECK_EQ(last_ack, 0);
+		CHECK_EQ(take(SIZE_MAX), URDS_HDR_LEN);
+		CHECK_EQ(last_ack, 500);
+		parse();
+		CHECK_EQ(kind(1), URDS_FRAME_ACK);
+		finish();
+	}
+}
+
+static void path_tx__ack_outlives_the_message_that_was_to_carry_it(void)
+{
+	struct urds_log_freed f;
+
+	begin(false);
+	up(false);
+	take_all();
+	len = 0;
+	put(20);
+	env.ack = 500;
+	urds_path_tx_want_ack(&t);
+	CHECK_EQ(take(0), 0); /* the connection is full */
+	urds_log_cancel(&t.log, &mem, -1, true, &f);
+	CHECK_EQ(f.msgs, 1);
+	take_all();
+	take_all();
+	parse();
+	CHECK_EQ(nh, 1);
+	CHECK_EQ(kind(0), URDS_FRAME_ACK);
+	ack(0);
+	finish();
+}
+
 static void path_tx__pongs_are_bounded_and_come_back(void)
 {
 	begin(false);
@@ -474,10 +541,13 @@ int main(int argc, char **argv)
 	T_RUN(path_tx__a_cut_at_every_offset_keeps_the_messages);
 	T_RUN(path_tx__uncertain_dialler_is_silent_until_proven);
 	T_RUN(path_tx__a_waiting_probe_is_not_doubled);
-	T_RUN(path_tx__a_probe_that_was_out_is_followed_by_a_new_one);
+	T_RUN(path_tx__a_probe_that_was_out_is_replaced_by_a_new_one);
+	T_RUN(path_tx__nothing_of_ours_keeps_a_further_path_alive);
 	T_RUN(path_tx__probe_number_follows_the_acknowledged);
 	T_RUN(path_tx__no_memory_for_the_probe_holds_the_messages);
 	T_RUN(path_tx__ack_alone_only_if_no_message_carries_it);
+	T_RUN(path_tx__ack_is_not_lost_behind_the_rest_of_a_message);
+	T_RUN(path_tx__ack_outlives_the_message_that_was_to_carry_it);
 	T_RUN(path_tx__pongs_are_bounded_and_come_back);
 	T_RUN(path_tx__post_without_memory_says_so);
 	return t_done();

@@ -124,7 +124,7 @@ static void peer__s_keeps_an_answering_connection_when_l_knocks(void)
 	SAYS(PROBED(0, true, &urds1), "");
 	now = urds_peer_deadline(&p, 0);
 	CHECK(now != URDS_NEVER);
-	SAYS(TICK(0), "");
+	SAYS(TICK(0), "check0");
 	CHECK(urds_peer_deadline(&p, 0) == URDS_NEVER);
 	SAYS(SILENCE(0, URDS_SEC(2)), "");
 	finish();

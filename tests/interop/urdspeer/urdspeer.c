@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * urdspeer: our side of the interop tests, on the public interface only. Takes the words of the guest's
+ * rdspeer and prints its lines. SIGUSR1 breaks all connections to --peer, as a network failure would.
+ */
+#include "urdspeer.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+volatile sig_atomic_t peer_stop;
+struct urds_ctx *peer_ctx;
+
+static const char usage_text[] =
+	"usage: urdspeer MODE ...\n"
+	"  exchange --local ADDR:PORT --peer ADDR:PORT --send N --recv N [--seed S] [--sizes SPEC]\n"
+	"           [--big K] [--empty E] [--recv-big K] [--recv-empty E] [--pairs P] [--linger S]\n"
+	"                      verified messages both ways (PROTOCOL.md); counts are for each pair\n"
+	"  echo --local ADDR:PORT --peer ADDR:PORT [--seed S] [--sizes SPEC] [--window W] [--count N]\n"
+	"                      verified messages to a server that sends them back, through its restarts\n"
+	"                      and ours; says when the first comes back after a silence\n"
+	"  show --local ADDR:PORT --peer ADDR:PORT --send N ... [--count N]\n"
+	"  serve ADDR:PORT     send every message back to its sender\n"
+	"  sink ADDR:PORT [--pairs P] [--hold S] [--count N]   receive on P ports, check numbered messages\n"
+	"  flood --local ADDR:PORT --peer ADDR:PORT [--size B] [--count N]   send numbered messages\n"
+	"options of all: --timeout S (120) --stall S (30) --sndbuf B (4 MiB) --rcvbuf B --seconds S\n"
+	"           --no-ext (as a kernel on the wire) --paths N\n"
+	"exit status: 0 well, 1 a check or a call failed or time ran out, 2 usage\n";
+
+void say(const char *format, ...)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	va_list ap;
+
+	pthread_mutex_lock(&lock);
+	va_start(ap, format);
+	vprintf(format, ap);
+	va_end(ap);
+	putchar('\n');
+	fflush(stdout);
+	pthread_mutex_unlock(&lock);
+}
+
+void fail(const char *format, ...)
+{
+	va_list ap;
+
+	fputs("urdspeer: ", stderr);
+	va_start(ap, format);
+	vfprintf(stderr, format, ap);
+	va_end(ap);
+	fprintf(stderr, ": %s (%s)\n", urds_reason(), strerror(errno));
+	_exit(EXIT_CHECK);
+}
+
+int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void set_end(struct addr *a)
+{
+	memset(&a->end, 0, sizeof a->end);
+	if (a->ss.ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)&a->ss;
+
+		memset(a->end.addr + 10, 0xff, 2);
+		memcpy(a->end.addr + 12, &in->sin_addr, 4);
+		a->end.port = ntohs(in->sin_port);
+	} else {
+		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->ss;
+
+		memcpy(a->end.addr, &in6->sin6_addr, 16);
+		a->end.port = ntohs(in6->sin6_port);
+	}
+}
+
+/* ADDR:PORT or [IPV6]:PORT. */
+struct addr parse_addr(const char *text)
+{
+	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *ai;
+	const char *colon = strrchr(text, ':');
+	struct addr a = {0};
+	char host[64];
+	size_t n = colon ? (size_t)(colon - text) : 0;
+
+	if (n >= 2 && text[0] == '[' && text[n - 1] == ']') {
+		text++;
+		n -= 2;
+	}
+	if (!colon || n == 0 || n >= sizeof host) {
+		fprintf(stderr, "urdspeer: '%s' is not ADDR:PORT\n", text);
+		exit(EXIT_USAGE);
+	}
+	memcpy(host, text, n);
+	host[n] = 0;
+	if (getaddrinfo(host, colon + 1, &hints, &ai) != 0) {
+		fprintf(stderr, "urdspeer: '%s' is not ADDR:PORT\n", text);
+		exit(EXIT_USAGE);
+	}
+	memcpy(&a.ss, ai->ai_addr, ai->ai_addrlen);
+	a.len = ai->ai_addrlen;
+	freeaddrinfo(ai);
+	set_end(&a);
+	return a;
+}
+
+struct addr addr_plus(const struct addr *a, unsigned ports)
+{
+	struct addr b = *a;
+	in_port_t port = htons((uint16_t)(a->end.port + ports));
+
+	if (b.ss.ss_family == AF_INET)
+		((struct sockaddr_in *)&b.ss)->sin_port = port;
+	else
+		((struct sockaddr_in6 *)&b.ss)->sin6_port = port;
+	set_end(&b);
+	return b;
+}
+
+bool addr_same(const struct addr *a, const struct sockaddr_storage *ss)
+{
+	struct addr b = {.ss = *ss};
+
+	set_end(&b);
+	return memcmp(&a->end, &b.end, sizeof b.end) == 0;
+}
+
+bool only_busy(void)
+{
+	return errno == EAGAIN || errno == ETIMEDOUT || errno == ENOBUFS || errno == EINTR || errno == ENOMEM;
+}
+
+static void open_ctx(const struct options *o)
+{
+	struct urds_config c = {.size = sizeof c, .flags = o->config, .paths = o->paths};
+
+	if (urds_open(&c, &peer_ctx) < 0)
+		fail("open");
+}
+
+struct urds_sock *open_sock(const struct options *o, const struct addr *local)
+{
+	struct timeval tick = {.tv_usec = 100000};
+	struct urds_sock *s = urds_socket(peer_ctx);
+
+	if (!s || urds_bind(s, (const struct sockaddr *)&local->ss, local->len) < 0)
+		fail("socket");
+	if (urds_setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &tick, sizeof tick) < 0 ||
+	    urds_setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof tick) < 0 ||
+	    (o->sndbuf && urds_setsockopt(s, SOL_SOCKET, SO_SNDBUFFORCE, &o->sndbuf, sizeof o->sndbuf) < 0) ||
+	    (o->rcvbuf && urds_setsockopt(s, SOL_SOCKET, SO_RCVBUFFORCE, &o->rcvbuf, sizeof o->rcvbuf) < 0))
+		fail("options");
+	return s;
+}
+
+static bool list_is_empty(struct urds_sock *s, int list)
+{
+	uint8_t buf[1024];
+	socklen_t len = sizeof buf;
+
+	return urds_getsockopt(s, URDS_SOL_RDS, list, buf, &len) > 0 && len == 0;
+}
+
+bool linger(struct urds_sock *s, unsigned seconds)
+{
+	int64_t end = now_ms() + (int64_t)seconds * 1000;
+
+	while (!list_is_empty(s, URDS_INFO6_SEND_MESSAGES) || !list_is_empty(s, URDS_INFO6_RETRANS_MESSAGES)) {
+		if (now_ms() >= end)
+			return false;
+		usleep(10000);
+	}
+	return true;
+}
+
+void say_counters(struct urds_sock *s)
+{
+	struct {
+		char name[32];
+		uint64_t value;
+	} list[256];
+	socklen_t len = sizeof list;
+
+	if (urds_getsockopt(s, URDS_SOL_RDS, URDS_INFO_COUNTERS, list, &len) != (int)sizeof list[0])
+		fail("counters");
+	for (size_t i = 0; i < len / sizeof list[0]; i++)
+		if (list[i].value)
+			say("counter %.32s %llu", list[i].name, (unsigned long long)list[i].value);
+}
+
+static uint8_t *buffer(void)
+{
+	uint8_t *b = calloc(1, VF_MAX);
+
+	if (!b)
+		fail("memory");
+	return b;
+}
+
+static struct addr need_addr(const struct options *o)
+{
+	if (o->argc < 1) {
+		fputs(usage_text, stderr);
+		exit(EXIT_USAGE);
+	}
+	return parse_addr(o->argv[0]);
+}
+
+static int64_t end_of(const struct options *o)
+{
+	return o->seconds ? now_ms() + (int64_t)o->seconds * 1000 : INT64_MAX;
+}
+
+static bool send_all(struct urds_sock *s, const void *buf, size_t len, const struct sockaddr_storage *to)
+{
+	while (urds_sendto(s, buf, len, 0, (const struct sockaddr *)to, sizeof *to) < 0) {
+		if (!only_busy())
+			fail("send");
+		if (peer_stop)
+			return false;
+	}
+	return true;
+}
+
+static int mode_serve(struct options *o)
+{
+	struct addr local = need_addr(o);
+	struct urds_sock *s = open_sock(o, &local);
+	int64_t end = end_of(o);
+	uint8_t *buf = buffer();
+	uint64_t n = 0;
+
+	say("ready");
+	while (!peer_stop && now_ms() < end && (!o->count || n < o->count)) {
+		struct sockaddr_storage from;
+		socklen_t flen = sizeof from;
+		ssize_t len = urds_recvfrom(s, buf, VF_MAX, 0, (struct sockaddr *)&from, &flen);
+
+		if (len < 0 && only_busy())
+			continue;
+		if (len < 0)
+			fail("receive");
+		if (!send_all(s, buf, (size_t)len, &from))
+			break;
+		memset(buf, 0xa5, (size_t)len);
+		n++;
+	}
+	linger(s, o->linger_s);
+	say("done served %llu", (unsigned long long)n);
+	return 0;
+}
+
+/* Numbered messages (the first 8 bytes, big-endian) from any number of senders. */
+struct source {
+	struct vf_end from;
+	uint16_t to;
+	uint64_t next, gaps, wrong;
+};
+
+static uint64_t number_of(const uint8_t *p)
+{
+	uint64_t v = 0;
+
+	for (int i = 0; i < 8; i++)
+		v = v << 8 | p[i];
+	return v;
+}
+
+static int mode_sink(struct options *o)
+{
+	struct addr local = need_addr(o);
+	struct urds_sock *s[64];
+	static struct source src[256];
+	unsigned nsrc = 0;
+	uint64_t n = 0, bytes = 0, gaps = 0, wrong = 0;
+	uint8_t *buf = buffer();
+	int64_t end, go;
+
+	for (unsigned i = 0; i < o->pairs; i++) {
+		struct addr a = addr_plus(&local, i);
+
+		s[i] = open_sock(o, &a);
+	}
+	say("ready");
+	for (go = now_ms() + (int64_t)o->hold_s * 1000; now_ms() < go && !peer_stop;)
+		usleep(20000);
+	end = end_of(o);
+	while (!peer_stop && now_ms() < end && (!o->count || n < o->count)) {
+		bool any = false;
+
+		for (unsigned i = 0; i < o->pairs; i++) {
+			struct addr from = {.len = sizeof from.ss};
+			ssize_t len;
+			unsigned k;
+
+			while ((len = urds_recvfrom(s[i], buf, VF_MAX, MSG_DONTWAIT, (struct sockaddr *)&from.ss,
+						    &from.len)) >= 0) {
+				any = true;
+				n++;
+				bytes += (uint64_t)len;
+				set_end(&from);
+				for (k = 0; k < nsrc; k++)
+					if (memcmp(&src[k].from, &from.end, sizeof from.end) == 0 &&
+					    src[k].to == i)
+						break;
+				if (k == nsrc && nsrc < 256)
+					src[nsrc++] = (struct source){.from = from.end, .to = (uint16_t)i};
+				if (k < 256 && len >= 8) {
+					uint64_t v = number_of(buf);
+
+					if (v > src[k].next)
+						src[k].gaps += v - src[k].next;
+					if (v < src[k].next)
+						src[k].wrong++;
+					else
+						src[k].next = v + 1;
+				}
+				from.len = sizeof from.ss;
+			}
+			if (!only_busy())
+				fail("receive");
+		}
+		if (!any)
+			urds_wait(s[0], POLLIN, 20);
+	}
+	for (unsigned k = 0; k < nsrc; k++) {
+		gaps += src[k].gaps;
+		wrong += src[k].wrong;
+		say("source port %u to %u: next %llu missing %llu again %llu", src[k].from.port,
+		    local.end.port + src[k].to, (unsigned long long)src[k].next,
+		    (unsigned long long)src[k].gaps, (unsigned long long)src[k].wrong);
+	}
+	say_counters(s[0]);
+	say("done received %llu bytes %llu missing %llu again %llu", (unsigned long long)n,
+	    (unsigned long long)bytes, (unsigned long long)gaps, (unsigned long long)wrong);
+	return gaps || wrong ? EXIT_CHECK : 0;
+}
+
+static int mode_flood(struct options *o)
+{
+	struct urds_sock *s = open_sock(o, &o->local);
+	uint8_t *buf = buffer();
+	int64_t end = end_of(o);
+	uint64_t n = 0;
+
+	say("ready");
+	for (; !peer_stop && now_ms() < end && (!o->count || n < o->count); n++) {
+		for (int i = 0; i < 8 && o->size >= 8; i++)
+			buf[i] = (uint8_t)(n >> (56 - 8 * i));
+		if (!send_all(s, buf, o->size, &o->peer.ss))
+			break;
+		memset(buf, 0xa5, 8);
+	}
+	linger(s, o->linger_s);
+	say_counters(s);
+	say("done sent %llu", (unsigned long long)n);
+	return 0;
+}
+
+static int mode_show(struct options *o)
+{
+	struct vf_stream s;
+	const char *why = vf_init(&s, &o->local.end, &o->peer.end, o->seed, o->send, o->big, o->empty, o->sizes);
+	uint8_t *buf = buffer();
+
+	if (why) {
+		fprintf(stderr, "urdspeer: %s\n", why);
+		return EXIT_USAGE;
+	}
+	say("stream %08x digest %016llx", s.id, (unsigned long long)s.digest);
+	for (uint64_t i = 0; i < o->send && (!o->count || i < o->count); i++) {
+		uint32_t len = vf_make(&s, i, buf);
+		char hex[2 * 48 + 1] = "";
+
+		for (uint32_t k = 0; k < len && k < 48; k++)
+			snprintf(hex + 2 * k, 3, "%02x", buf[k]);
+		say("%llu %u %s%s", (unsigned long long)i, len, hex, len > 48 ? "..." : "");
+	}
+	return 0;
+}
+
+/* ---- options */
+
+enum {
+	OPT_LOCAL = 256, OPT_PEER, OPT_SEND, OPT_RECV, OPT_SEED, OPT_SIZES, OPT_BIG, OPT_EMPTY,
+	OPT_RECV_BIG, OPT_RECV_EMPTY, OPT_PAIRS, OPT_TIMEOUT, OPT_STALL, OPT_LINGER, OPT_SNDBUF,
+	OPT_RCVBUF, OPT_HOLD, OPT_SECONDS, OPT_SIZE, OPT_COUNT, OPT_WINDOW, OPT_NO_EXT, OPT_PATHS
+};
+
+static const struct option long_options[] = {
+	{"local", 1, NULL, OPT_LOCAL}, {"peer", 1, NULL, OPT_PEER},
+	{"send", 1, NULL, OPT_SEND}, {"recv", 1, NULL, OPT_RECV},
+	{"seed", 1, NULL, OPT_SEED}, {"sizes", 1, NULL, OPT_SIZES},
+	{"big", 1, NULL, OPT_BIG}, {"empty", 1, NULL, OPT_EMPTY},
+	{"recv-big", 1, NULL, OPT_RECV_BIG}, {"recv-empty", 1, NULL, OPT_RECV_EMPTY},
+	{"pairs", 1, NULL, OPT_PAIRS}, {"timeout", 1, NULL, OPT_TIMEOUT},
+	{"stall", 1, NULL, OPT_STALL}, {"linger", 1, NULL, OPT_LINGER},
+	{"sndbuf", 1, NULL, OPT_SNDBUF}, {"rcvbuf", 1, NULL, OPT_RCVBUF},
+	{"hold", 1, NULL, OPT_HOLD}, {"seconds", 1, NULL, OPT_SECONDS},
+	{"size", 1, NULL, OPT_SIZE}, {"count", 1, NULL, OPT_COUNT},
+	{"window", 1, NULL, OPT_WINDOW}, {"no-ext", 0, NULL, OPT_NO_EXT},
+	{"paths", 1, NULL, OPT_PATHS}, {NULL, 0, NULL, 0},
+};
+
+static uint64_t number(uint64_t max)
+{
+	char *end;
+	unsigned long long v = strtoull(optarg, &end, 0);
+
+	if (*end || end == optarg || v > max) {
+		fprintf(stderr, "urdspeer: '%s' is not a number up to %llu\n", optarg, (unsigned long long)max);
+		exit(EXIT_USAGE);
+	}
+	return v;
+}
+
+/* Where a plain number goes. */
+static void parse_number(struct options *o, int opt)
+{
+	switch (opt) {
+	case OPT_SEND: o->send = number(1u << 30); break;
+	case OPT_RECV: o->recv = number(1u << 30); break;
+	case OPT_SEED: o->seed = (uint32_t)number(UINT32_MAX); break;
+	case OPT_BIG: o->big = number(1u << 30); break;
+	case OPT_EMPTY: o->empty = number(1u << 30); break;
+	case OPT_RECV_BIG: o->recv_big = number(1u << 30); break;
+	case OPT_RECV_EMPTY: o->recv_empty = number(1u << 30); break;
+	case OPT_PAIRS: o->pairs = (unsigned)number(64); break;
+	case OPT_TIMEOUT: o->timeout_s = (unsigned)number(86400); break;
+	case OPT_STALL: o->stall_s = (unsigned)number(86400); break;
+	case OPT_LINGER: o->linger_s = (unsigned)number(3600); break;
+	case OPT_SNDBUF: o->sndbuf = (int)number(1u << 29); break;
+	case OPT_RCVBUF: o->rcvbuf = (int)number(1u << 29); break;
+	case OPT_HOLD: o->hold_s = (unsigned)number(86400); break;
+	case OPT_SECONDS: o->seconds = (unsigned)number(86400); break;
+	case OPT_SIZE: o->size = number(VF_MAX); break;
+	case OPT_COUNT: o->count = number(1ull << 62); break;
+	case OPT_WINDOW: o->window = (unsigned)number(100000); break;
+	case OPT_PATHS: o->paths = (unsigned)number(8); break;
+	default:
+		fputs(usage_text, stderr);
+		exit(EXIT_USAGE);
+	}
+}
+
+static void parse(struct options *o, int argc, char **argv)
+{
+	int c;
+
+	*o = (struct options){.sizes = VF_SIZES, .seed = 1, .pairs = 1, .timeout_s = 120, .stall_s = 30,
+			      .linger_s = 3, .sndbuf = 4 << 20, .size = 1000, .window = 32,
+			      .recv_big = UINT64_MAX, .recv_empty = UINT64_MAX};
+	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		if (c == OPT_LOCAL) {
+			o->local = parse_addr(optarg);
+			o->has_local = true;
+		} else if (c == OPT_PEER) {
+			o->peer = parse_addr(optarg);
+			o->has_peer = true;
+		} else if (c == OPT_SIZES) {
+			o->sizes = optarg;
+		} else if (c == OPT_NO_EXT) {
+			o->config |= URDS_CONFIG_NO_EXT;
+		} else {
+			parse_number(o, c);
+		}
+	}
+	if (o->recv_big == UINT64_MAX)
+		o->recv_big = o->big;
+	if (o->recv_empty == UINT64_MAX)
+		o->recv_empty = o->empty;
+	o->argc = argc - optind;
+	o->argv = argv + optind;
+}
+
+/* ---- signals, in a thread of their own: any call may be made there */
+
+static struct options opt;
+
+static void *signals(void *arg)
+{
+	sigset_t *set = arg;
+	int sig;
+
+	while (sigwait(set, &sig) == 0) {
+		if (sig == SIGUSR1 && opt.has_peer) {
+			int n = urds_reset(peer_ctx, (const struct sockaddr *)&opt.local.ss,
+					   (const struct sockaddr *)&opt.peer.ss);
+
+			say("reset %d", n);
+		} else if (sig == SIGALRM) {
+			say("timeout");
+			_exit(EXIT_CHECK);
+		} else if (sig != SIGUSR1) {
+			peer_stop = 1;
+		}
+	}
+	return NULL;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(struct options *o);
+	bool needs_both; /* --local and --peer */
+} modes[] = {{"exchange", mode_exchange, true}, {"echo", mode_echo, true}, {"show", mode_show, true},
+	     {"serve", mode_serve, false}, {"sink", mode_sink, false}, {"flood", mode_flood, true}};
+
+int main(int argc, char **argv)
+{
+	static sigset_t set;
+	pthread_t thread;
+
+	for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof modes[0]; i++) {
+		int status;
+
+		if (strcmp(argv[1], modes[i].name) != 0)
+			continue;
+		parse(&opt, argc - 1, argv + 1);
+		if (modes[i].needs_both && !(opt.has_local && opt.has_peer))
+			break;
+		sigemptyset(&set);
+		sigaddset(&set, SIGTERM);
+		sigaddset(&set, SIGINT);
+		sigaddset(&set, SIGUSR1);
+		sigaddset(&set, SIGALRM);
+		pthread_sigmask(SIG_BLOCK, &set, NULL);
+		open_ctx(&opt);
+		if (pthread_create(&thread, NULL, signals, &set) != 0)
+			fail("thread");
+		/* Behind the limits of the modes, so that nothing waits for ever. */
+		alarm(opt.timeout_s + opt.linger_s + 10);
+		status = modes[i].run(&opt);
+		urds_shutdown(peer_ctx);
+		fflush(stdout);
+		_exit(status);
+	}
+	fputs(usage_text, stderr);
+	return EXIT_USAGE;
+}
