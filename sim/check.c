@@ -80,10 +80,10 @@ void check_got(struct check *c, const struct urds_addr *from, uint16_t sport, co
 	if (len >= 4) /* it says which one it is */
 		no = (unsigned)p[2] << 8 | p[3];
 	if (no != f->got) {
-		bool ok = no < f->sent && ((f->is_resumed && no < f->got) ||
-					   (f->source_died && no >= f->first && no > f->got) ||
-					   (f->is_lossy && no > f->got));
+		bool ok = no < f->sent && ((f->is_resumed && no < f->got) || (f->is_lossy && no > f->got));
 
+		for (unsigned k = 0; k < f->lives; k++)
+			ok |= no == f->first[k] && no > f->got;
 		if (!ok) {
 			check_fail(c, "flow %u: message %u came, expected %u (%u sent): %s", i, no, f->got,
 				   f->sent, no < f->got ? "duplicate" : "lost or out of order");
@@ -91,8 +91,6 @@ void check_got(struct check *c, const struct urds_addr *from, uint16_t sport, co
 		}
 	}
 	f->is_resumed = f->is_lossy = false;
-	if (f->source_died && no >= f->first)
-		f->source_died = false;
 	if (no >= f->sent || len != f->len[no]) {
 		check_fail(c, "flow %u: message %u has %u bytes, %u sent", i, no, len,
 			   no < f->n ? f->len[no] : 0);
@@ -112,7 +110,7 @@ bool check_is_complete(const struct check *c)
 	for (unsigned i = 0; i < c->n; i++) {
 		const struct flow *f = &c->flows[i];
 
-		if (f->got < f->n && !(f->source_died && f->first == f->n))
+		if (f->got < f->n && !(f->lives > 0 && f->first[f->lives - 1] == f->n))
 			return false;
 	}
 	return true;
@@ -128,8 +126,7 @@ void check_restart(struct check *c, const struct urds_addr *addr, bool is_kernel
 			f->is_lossy = is_kernel;
 		}
 		if (urds_addr_eq(&f->from, addr)) {
-			f->first = f->sent;
-			f->source_died = true;
+			f->first[f->lives++] = f->sent;
 		}
 	}
 }

@@ -17,11 +17,11 @@ struct flow {
 	uint32_t len[FLOW_MSGS_MAX];
 	unsigned n;	  /* messages planned */
 	unsigned sent;	  /* accepted by send */
-	unsigned first;	  /* first one sent by the present life of the source */
+	unsigned first[8]; /* first one sent by each further life of the source: those before may be lost with the last */
+	unsigned lives;
 	unsigned got;	  /* next one expected */
 	unsigned got_all; /* delivered to any life of the receiver */
 	bool is_resumed; /* the receiver is new: what it gets first may be one its former life had, or the next */
-	bool source_died; /* messages up to sent may be lost with the source's former life */
 	bool is_lossy;	  /* a kernel died with what its TCP had acknowledged */
 };
 

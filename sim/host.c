@@ -5,6 +5,7 @@
 #include "host.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 enum { ROLE_NEW, ROLE_DIAL, ROLE_PATH, ROLE_PARKED };
 
@@ -12,6 +13,7 @@ static void do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *lin
 static void transmit(struct hpeer *hp, unsigned slot);
 static void receive(struct hpeer *hp, unsigned slot);
 static void lose(struct hpeer *hp, unsigned slot);
+static void new_map(struct hpeer *hp, const uint8_t *now);
 static void arm(struct host *h);
 
 struct urds_addr sim_addr(unsigned last)
@@ -180,9 +182,20 @@ static void lose(struct hpeer *hp, unsigned slot)
 	v_close(link, false);
 	urds_path_tx_down(&pa->tx);
 	urds_path_rx_reset(&pa->rx);
+	if (slot == 0)
+		new_map(hp, NULL);
 	hp->host->drops++;
 	urds_peer_down(&hp->peer, slot, now_of(hp), rnd_of(hp), &out);
 	do_out(hp, &out, NULL);
+}
+
+static void new_map(struct hpeer *hp, const uint8_t *now)
+{
+	struct urds_congmap_diff d;
+	uint8_t *was;
+
+	if (urds_remotemap_update(&hp->map, &hp->host->mem.m, now, &was, &d) == 0)
+		urds_remotemap_free_old(&hp->host->mem.m, was);
 }
 
 static void post(struct hpeer *hp, unsigned slot, uint16_t sport, uint16_t dport, bool has_ext)
@@ -333,8 +346,6 @@ static void deliver(struct hpeer *hp, const struct urds_rx_item *it)
 static void item(struct hpeer *hp, unsigned slot, const struct urds_rx_batch *b, const struct urds_rx_item *it)
 {
 	struct urds_peer_out out = {0};
-	struct urds_congmap_diff d;
-	uint8_t *was;
 
 	switch (it->kind) {
 	case URDS_RX_DATA:
@@ -349,8 +360,7 @@ static void item(struct hpeer *hp, unsigned slot, const struct urds_rx_batch *b,
 		do_out(hp, &out, NULL);
 		break;
 	case URDS_RX_MAP:
-		if (urds_remotemap_update(&hp->map, &hp->host->mem.m, it->payload, &was, &d) == 0)
-			urds_remotemap_free_old(&hp->host->mem.m, was);
+		new_map(hp, it->payload);
 		urds_buf_drop(it->buf);
 		break;
 	case URDS_RX_CONTROL:
@@ -426,12 +436,19 @@ static void receive(struct hpeer *hp, unsigned slot)
 
 /* ---- events of the network ---- */
 
+static void on_ready(struct vhost *v, struct vend *e);
+
 static void on_accepted(struct vhost *v, struct vend *e, const struct urds_addr *from, uint16_t port)
 {
 	struct host *h = urds_container_of(v, struct host, v);
 	struct hpeer *hp = peer_of(h, from);
 	struct urds_peer_out out = {0};
 
+	/* What has come on the connections we have, their end above all, was before this one: the slot it is to have
+	 * may be free by now, and the places to park are few. */
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++)
+		if (hp->path[i].link)
+			on_ready(v, hp->path[i].link);
 	urds_peer_accepted(&hp->peer, port, v->sim->now, &out);
 	do_out(hp, &out, e);
 	host_kick(h);
@@ -712,10 +729,15 @@ void host_restart(struct host *h)
 
 bool host_is_quiet(const struct host *h, const char **why)
 {
+	static char text[64];
+
 	*why = NULL;
 	for (unsigned k = 0; k < HOST_PEERS && h->peers[k]; k++)
-		if (pending_of(h->peers[k]))
-			*why = "messages are unacknowledged";
+		if (pending_of(h->peers[k])) {
+			snprintf(text, sizeof text, "host %u, slots 0x%x: messages are unacknowledged",
+				 h->v.addr.ip[15], pending_of(h->peers[k]));
+			*why = text;
+		}
 	for (unsigned i = 0; i < HOST_SOCKS; i++) {
 		if (h->socks[i].is_open && h->socks[i].txq.queued > 0)
 			*why = "send buffer is charged";

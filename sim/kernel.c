@@ -122,6 +122,8 @@ static void transmit(struct kernel *k, struct kpath *p)
 
 static void up(struct kernel *k, struct kpath *p, struct vend *e)
 {
+	TRACE(k->v.sim, "kernel: path %d up, connection %u, first queued %llu", (int)(p - k->path), v_no(e),
+	      p->queue ? (unsigned long long)get(p->queue->bytes, 8) : 0);
 	p->link = e;
 	e->owner = p;
 	p->state = K_UP;
@@ -156,6 +158,9 @@ static void retry(struct kernel *k, unsigned i)
 static void down(struct kernel *k, struct kpath *p)
 {
 	acked(p);
+	TRACE(k->v.sim, "kernel: path %d down, connection %u, acked %llu, first unacked %llu", (int)(p - k->path),
+	      v_no(p->link), (unsigned long long)v_acked(p->link),
+	      p->unacked ? (unsigned long long)get(p->unacked->bytes, 8) : 0);
 	v_close(p->link, false);
 	p->link = NULL;
 	p->state = K_DOWN;

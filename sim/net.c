@@ -443,6 +443,11 @@ static void ev_data(void *arg, uint64_t upto_dir)
 	conn_drop(c);
 }
 
+unsigned v_no(const struct vend *e)
+{
+	return e->c->no;
+}
+
 size_t v_write(struct vend *e, const void *p, size_t n)
 {
 	struct vconn *c = e->c;

@@ -99,6 +99,7 @@ struct vhost {
 void v_host_add(struct sim *s, struct vhost *h);
 
 struct vend *v_dial(struct vhost *h, const struct urds_addr *to, uint16_t from_port);
+unsigned v_no(const struct vend *e);
 /* Return: bytes taken, maybe 0; a broken connection takes none. */
 size_t v_write(struct vend *e, const void *p, size_t n);
 size_t v_read(struct vend *e, void *p, size_t n);

@@ -6,7 +6,9 @@
  */
 #include "scenario.h"
 
-#include "tap.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 int main(int argc, char **argv)
 {

@@ -51,6 +51,7 @@
 #define URDS_DEAD_NS URDS_SEC(25) /* bytes outstanding and not one TCP answer: the peer is dead (<= 30 s) */
 #define URDS_ACK_POLL_MIN_NS URDS_MS(100) /* sampling of TCP acks while anything is unacknowledged ... */
 #define URDS_ACK_POLL_MAX_NS URDS_SEC(1)  /* ... doubling up to this; none when idle */
+#define URDS_ROOM_POLL_NS URDS_MS(2) /* the same while a full socket is watched for room */
 #define URDS_ACK_DELAY_NS URDS_MS(20) /* an urds peer's messages are acknowledged at least this soon */
 #define URDS_ACK_BYTES 131072u	      /* ... or after this many bytes; a sender short of room asks earlier */
 

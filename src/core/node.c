@@ -57,7 +57,7 @@ int urds_remotemap_update(struct urds_remotemap *m, struct urds_mem *mem, const 
 			  struct urds_congmap_diff *d)
 {
 	uint8_t *bits = NULL;
-	uint32_t n = count_bits(now);
+	uint32_t n = now ? count_bits(now) : 0;
 
 	if (n > 0) {
 		bits = urds_alloc(mem, URDS_CONGMAP_LEN);

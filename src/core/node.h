@@ -34,7 +34,8 @@ struct urds_remotemap {
 	uint32_t congested; /* bits set, at the last update */
 };
 
-/* A map arrived. Borrows @now. Ports that went from congested to clear: walk @d afterwards; it borrows *was, which
+/* A map arrived, or @now is NULL: path 0 lost its connection, and what its map said holds no longer: senders that wait
+ * for a bit to clear go on, or nothing would ever make the connection anew (C3). Borrows @now. Ports that went from congested to clear: walk @d afterwards; it borrows *was, which
  * the caller frees with urds_remotemap_free_old(). Return: 0 or -URDS_ENOMEM (the old map stays). */
 int urds_remotemap_update(struct urds_remotemap *m, struct urds_mem *mem, const uint8_t *now,
 			  uint8_t **was, struct urds_congmap_diff *d);

@@ -85,7 +85,7 @@ void urds_path_tx_proven(struct urds_path_tx *t);
 void urds_path_tx_down(struct urds_path_tx *t);
 
 /* append. Queues an empty message of the engine's own: a pong, an answer or a probe in order.
- * @p: extensions, or NULL. Return: 0, -URDS_EAGAIN: too many are waiting (C12); -URDS_ENOMEM. */
+ * @p: extensions, or NULL; with them nothing is queued (0) unless there is a connection to say it on. Return: 0, -URDS_EAGAIN: too many are waiting (C12); -URDS_ENOMEM. */
 int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport, const struct urds_probe *p);
 
 /* append. Of the messages in @f, take out those posted above. */

@@ -187,9 +187,9 @@ void urds_path_tx_down(struct urds_path_tx *t)
 	t->is_up = t->is_held = false;
 	/* Probes and answers are about one connection: sent again they would be dropped as duplicates, unanswered,
 	 * or say what no longer holds. Of a further path, which may never come back, nothing of ours is kept. */
+	urds_log_rewind(&t->log); /* first: then none of them is half out any more */
 	forget(t, URDS_PING_PORT);
 	forget(t, t->sends_map ? (int)URDS_PROBE_PORT : -1);
-	urds_log_rewind(&t->log);
 	/* What is cancelled at the tail leaves at once. */
 	urds_log_gather(&t->log, NULL, 0, 1, 0, false, &bytes);
 	urds_log_ack_seq(&t->log, 0, &none);
@@ -200,6 +200,8 @@ int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport, co
 	struct urds_log_claim c;
 	int rc;
 
+	if (p && !t->is_up)
+		return 0; /* about a connection that has gone meanwhile */
 	if (!p && t->posted >= URDS_PONGS_MAX)
 		return -URDS_EAGAIN;
 	rc = urds_log_claim(&t->log, 0, t, dport, NULL, &c);

@@ -254,8 +254,12 @@ static void do_todo(struct peer *p, struct todo *t);
 		peer_rearm((p), urds_clock_ns());                     \
 	} while (0)
 
-static struct urds_transport *transport_of(const struct peer *p)
+/* In memory if the other address is ours too by now. */
+static struct urds_transport *transport_of(struct peer *p)
 {
+	urds_rwlock_read_acquire(&p->e->table);
+	p->is_loop = node_find(p->e, &p->core.remote) != NULL;
+	urds_rwlock_read_release(&p->e->table);
 	return p->is_loop ? p->e->loop : p->e->tcp;
 }
 
@@ -577,13 +581,19 @@ static void poll_path(struct peer *p, struct path *h, urds_ns now)
 
 	if (h->poll_at > now)
 		return;
+	if (atomic_load(&h->wants_room)) {
+		step = URDS_ROOM_POLL_NS;
+		h->poll_shift = 0;
+	}
 	h->poll_at = URDS_NEVER;
 	if (!atomic_load(&h->link) || !(pending_slots(p) & (1u << h->slot))) {
 		h->poll_shift = 0;
 		atomic_store(&h->poll_armed, false);
 		return;
 	}
-	if (step < URDS_ACK_POLL_MAX_NS)
+	if (step < URDS_ACK_POLL_MIN_NS)
+		;
+	else if (step < URDS_ACK_POLL_MAX_NS)
 		h->poll_shift++;
 	else
 		step = URDS_ACK_POLL_MAX_NS;
@@ -602,6 +612,8 @@ void peer_timer(struct peer *p, urds_ns now)
 		if (!h)
 			continue;
 		arm_path(h, now);
+		if (atomic_load(&h->wants_room) && h->poll_at != URDS_NEVER)
+			h->poll_at = now;
 		if (h->poll_at <= now) {
 			poll_path(p, h, now);
 			if (h->poll_at != URDS_NEVER)

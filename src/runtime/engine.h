@@ -137,6 +137,7 @@ struct path {
 	_Atomic urds_ns gather_since;
 	_Atomic bool wants_sample;   /* ask the transport what is acknowledged */
 	_Atomic bool wants_ack;	     /* ask an urds peer for an acknowledgement */
+	_Atomic bool wants_room;     /* a watched socket is full: look often */
 	_Atomic bool poll_armed;
 	_Atomic bool rx_ended;	     /* an end was reported: read on until it is met */
 	struct urds_link *rx_link;   /* rx role: the one read last; compared only */

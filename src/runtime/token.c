@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "platform/clock.h"
 #include "platform/errno.h"
 #include "platform/posix/nocancel.h"
 
@@ -28,6 +29,12 @@ static bool wants_full(struct urds_sock *s)
 
 	urds_lock_acquire(&s->tx_lock);
 	want = !urds_txq_has_room(&s->txq);
+	if (s->to)
+		atomic_store(&s->to->wants_room, want);
+	if (want && s->to) {
+		/* A kernel's acknowledgements are no events. */
+		timer_earlier(s->to->peer, urds_clock_ns() + URDS_ROOM_POLL_NS);
+	}
 	urds_lock_release(&s->tx_lock);
 	return want;
 }

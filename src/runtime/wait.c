@@ -172,7 +172,7 @@ void loop_main(void *arg)
 		if (is_led(e, now)) {
 			atomic_store(&e->loop_polls, 0);
 			nap(e, now + TICK_NS);
-			timer_run(e, urds_clock_ns());
+			run_all(e);
 			continue;
 		}
 		if (!atomic_load(&e->watchers) && atomic_exchange(&e->is_busy, false)) {

@@ -27,7 +27,7 @@ URDS = os.environ.get('URDS', os.path.join(BUILD, 'tools', 'urds'))
 REENCODE = os.environ.get('PCAP_REENCODE', os.path.join(BUILD, 'tests', 'interop', 'pcap_reencode'))
 
 # Our side of the address order ("above": the kernel is the one to connect) and the family.
-CASES = [('below', 4), ('above', 4), ('below', 6), ('above', 6)] if FULL else [('below', 4)]
+CASES = [('below', 6), ('above', 6)] if os.environ.get('WI6') else [('below', 4), ('above', 4), ('below', 6), ('above', 6)] if FULL else [('below', 4)]
 
 
 def figure(text):
@@ -154,7 +154,7 @@ class Killer:
 
     def ours(self):
         if self.done['ss'] <= self.done['reset']:
-            kind, n = 'ss', self.case.net.kill_host_connections('src', self.case.me)
+            kind, n = 'ss', self.case.net.kill_host_connections('src', f'[{self.case.me}]' if self.case.family == 6 else self.case.me)
         else:
             self.urds.signal(signal.SIGUSR1)
             kind, n = 'reset', int(self.urds.wait_line(r'^reset (-?\d+)', 5).group(1))
@@ -185,7 +185,7 @@ class Killer:
 def exchange_with_kills():
     """Verified messages in both directions at once while connections die in the middle of them."""
     net = the_lab()
-    n, big, empty, pairs, kills = (9000, 90, 150, 4, 56) if FULL else (3000, 40, 60, 4, 12)
+    n, big, empty, pairs, kills = (14000, 120, 150, 4, 52) if FULL else (3000, 40, 60, 4, 12)
     for order, family in CASES:
         c = Case(net, order, family)
         args = ['--send', n, '--recv', n, '--big', big, '--empty', empty, '--pairs', pairs,
@@ -198,7 +198,7 @@ def exchange_with_kills():
         theirs = c.peer('exchange', *args, timeout=330)
         ours = c.urds('exchange', *args)
         ours.wait_line('ready', 10)
-        killer = Killer(c, ours)
+        killer = Killer(c, ours, 0.4)
         killer.run(kills)
         took = time.monotonic() - start
         got, got2 = verdict(ours, 330), verdict(theirs, 60)
@@ -211,9 +211,215 @@ def exchange_with_kills():
                f"kernel's {kernel}; {said}")
         assert got[:2] == [n * pairs, n * pairs] == got2[:2]
         assert killer.total >= kills, f'only {killer.total} kills before the end'
-        assert mine >= kills / 2 and kernel >= kills / 2, 'too few replays seen'
+        need = 25 if FULL else 5
+        assert mine >= need and kernel >= need, 'too few replays seen'
         os.unlink(path)
 
 
+# ---- restarts
+
+VERIFIED_SIZES = '32-1024*80,1025-16384*15,16385-65536*5'   # all with a header
+
+
+class Server:
+    """The guest's echo server."""
+
+    def __init__(self, c):
+        self.c = c
+        self.start()
+
+    def start(self):
+        self.proc = self.c.net.peer('serve', self.c.theirs, '--timeout', '3000', timeout=3000)
+        self.proc.wait_line('ready', 20)
+        self.ready = time.monotonic()
+
+
+def echo(c, *args):
+    p = c.urds('echo', '--sizes', VERIFIED_SIZES, '--seed', random.randrange(1 << 32), '--timeout', 1000, *args)
+    p.wait_line('ready', 10)
+    return p
+
+
+def spread(ms):
+    return f'median {statistics.median(ms):.0f} ms, worst {max(ms):.0f} ms of {len(ms)}'
+
+
+def restarts():
+    """Our process is killed (SIGKILL) under load and started again: nothing of its new life is lost, and
+    the first message comes back within 2 s."""
+    net = the_lab()
+    runs = 20 if FULL else 4
+    for order, family in CASES if FULL else [('below', 4), ('above', 4)]:
+        c = Case(net, order, family)
+        server = Server(c)
+        ms = []
+        for i in range(runs // (len(CASES) if FULL else 2)):
+            p = echo(c)
+            m = p.wait_line(r'^first (\d+) after (\d+) ms', 10)
+            ms.append(int(m.group(2)))
+            assert m.group(1) == '0', f'run {i}: the first that came back was number {m.group(1)}'
+            time.sleep(random.uniform(0.3, 0.8))
+            assert 'gap' not in p.output, p.output
+            p.signal(signal.SIGKILL)
+            p.wait(5)
+        p = echo(c, '--count', 3000)
+        done = re.search(r'done sent 3000 came 3000 stale (\d+) missing 0 again 0 corrupt 0', p.check(60))
+        assert done, p.output
+        server.proc.stop()
+        figure(f'{c}: our process killed {len(ms)} times: first message back after {spread(ms)}')
+        assert max(ms) <= 2000
+
+
+def reboots():
+    """The guest dies and boots again."""
+    net = the_lab()
+    for k, (order, family) in enumerate(CASES if FULL else [('below', 4), ('above', 4)]):
+        c = Case(net, order, family)
+        server = Server(c)
+        p = echo(c)
+        p.wait_line('^first 0 ', 10)
+        ms = []
+        for _ in range((2 if k == 0 else 1) if FULL else 1):
+            time.sleep(1)
+            net.reboot()
+            server.start()
+            m = p.wait_line(r'^back .* at (\d+)', 20)
+            ms.append(int(m.group(1)) - server.ready * 1000)
+            at = len(p.lines)
+            time.sleep(2)
+            # What the dead kernel had acknowledged is gone with it; of its new life nothing is.
+            more = [x for x in p.lines[at:] if x.startswith(('gap', 'back'))]
+            assert len([x for x in more if x.startswith('gap')]) <= 1 and len(more) <= 1, p.output
+        p.signal(signal.SIGTERM)
+        out = p.check(20)
+        figure(f'{c}: guest rebooted {len(ms)} times: first message back {spread(ms)} after its server was '
+               f'ready; {out.splitlines()[-1]}')
+        assert max(ms) <= 2000
+        server.proc.stop()
+
+
+# ---- stopped
+
+def stopped():
+    """Our process stands still under load: its connections stay."""
+    net = the_lab()
+    seconds = 60 if FULL else 5
+    for order, family in CASES:
+        c = Case(net, order, family)
+        args = ['--send', 3000, '--recv', 3000, '--big', 30, '--pairs', 2, '--timeout', 200, '--stall', 90]
+        before = net.counters()['conn_reset']
+        delay(net, 2)
+        theirs = c.peer('exchange', *args, timeout=250)
+        ours = c.urds('exchange', *args)
+        ours.wait_line('ready', 10)
+        time.sleep(1)
+        assert 'complete' not in ours.output
+        ours.signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        ours.signal(signal.SIGCONT)
+        verdict(ours, 120)
+        verdict(theirs, 60)
+        delay(net, 0)
+        theirs, ours = net.counters()['conn_reset'] - before, counters(ours).get('conn_reset', 0)
+        figure(f'{c}: our process stopped for {seconds} s under load: {ours} reconnects, {theirs} counted '
+               'by the kernel; all delivered')
+        assert ours == 0 and theirs <= 1  # our end, when all is done, counts one there
+
+
+def black_hole():
+    """The guest vanishes and comes back."""
+    net = the_lab()
+    for order, family in CASES:
+        for seconds in (10, 35) if FULL else (3,):
+            c = Case(net, order, family)
+            server = Server(c)
+            p = echo(c)
+            p.wait_line('^first 0 ', 10)
+            time.sleep(1)
+            net.pause()
+            time.sleep(seconds)
+            net.resume()
+            resumed = time.monotonic()
+            m = p.wait_line(r'^back .* at (\d+)', 60)
+            ms = int(m.group(1)) - resumed * 1000
+            time.sleep(2)
+            p.signal(signal.SIGTERM)
+            out = p.check(20)
+            resets = counters(p).get('conn_reset', 0)
+            server.proc.stop()
+            figure(f'{c}: black hole of {seconds} s: {resets} reconnects, flowing {ms:.0f} ms after; '
+                   + out.splitlines()[-1])
+            assert ' missing 0 again 0 corrupt 0' in out, out
+            assert ms <= 2000 and resets <= 1
+
+
+# ---- cat
+
+def cats():
+    """urds cat to and from the guest."""
+    net = the_lab()
+    size = (100 if FULL else 8) << 20
+    d = lab.temp_dir()
+    data = random.randbytes(1 << 20) * (size >> 20)
+    want = hashlib.sha256(data).hexdigest()
+    with open(f'{d}/in', 'wb') as f:
+        f.write(data)
+
+    def digest(name):
+        with open(f'{d}/{name}', 'rb') as f:
+            return hashlib.sha256(f.read()).hexdigest()
+
+    for order, family in CASES:
+        c = Case(net, order, family)
+        start = time.monotonic()
+        recv = net.peer('catrecv', c.theirs, '-o', f'{d}/out1')
+        recv.wait_line('ready', 10)
+        with open(f'{d}/in', 'rb') as f:
+            net.host([URDS, 'cat', '-I', c.me, c.theirs], stdin=f).check(120)
+        recv.check(30)
+        there = time.monotonic() - start
+        start = time.monotonic()
+        out = net.host(['sh', '-c', 'exec "$0" cat -v -l "$1" > "$2"', URDS, c.mine, f'{d}/out2'])
+        out.wait_line('ready', 10)
+        net.peer('catsend', c.mine, '-l', port_of(c.kernel, c.port + 1), '-i', f'{d}/in').check(120)
+        out.check(30)
+        assert digest('out1') == want and digest('out2') == want
+        figure(f'{c}: urds cat {size >> 20} MiB to the kernel in {there:.1f} s, from it in '
+               f'{time.monotonic() - start:.1f} s, sha256 equal')
+
+
+# ---- a pair of kernels of which one becomes urds
+
+def takeover():
+    """Two kernels use 8 paths; one's address goes away, the other queues messages for it on all of them;
+    urds takes the address: all arrive."""
+    ports, count, size = 16, 100, 4000
+    with lab.Lab(guests=2, share=[lab.rdspeer_dir()], mem=384) as net:
+        for order in ('above', 'below'):
+            a, b = (net.addr(1), '192.0.2.210') if order == 'above' else (net.addr(1, high=True), '192.0.2.20')
+            net.run_guest(['ip', 'addr', 'add', b + '/24', 'dev', 'eth0'], guest=2)
+            net.peer('ping', b, '-I', a, '-c', '5', '--interval', '200').check(30)
+            paths = len(set(re.findall(r'^tcp .*', net.peer('info', 'tcp').check(20), re.M)))
+            net.run_guest(['ip', 'addr', 'del', b + '/24', 'dev', 'eth0'], guest=2)
+            net.kill_guest_connections(2)
+            time.sleep(1)
+            floods = [net.peer('flood', '--local', f'{a}:{5000 + i}', '--peer', f'{b}:{5000 + i}', '--size',
+                               str(size), '--count', str(count), '--linger', '60') for i in range(ports)]
+            for f in floods:
+                f.wait_line('ready', 20)
+            time.sleep(2)
+            net.add_host_addr(b)
+            net.run_guest(['ip', 'neigh', 'flush', 'dev', 'eth0'])
+            t = time.monotonic()
+            sink = net.host([URDSPEER, 'sink', f'{b}:5000', '--pairs', str(ports), '--count', str(ports * count),
+                             '--seconds', '40'])
+            out = sink.check(60)
+            figure(f'urds {order}: {paths} TCP sockets between two kernels, then urds in place of one: '
+                   f'{out.splitlines()[-1]} after {time.monotonic() - t:.1f} s')
+            for f in floods:
+                f.check(30)
+            net.del_host_addr(b)
+
+
 if __name__ == '__main__':
-    lab.main(pings, exchange_with_kills)
+    lab.main(pings, exchange_with_kills, restarts, reboots, stopped, black_hole, cats, takeover)

@@ -197,6 +197,8 @@ static int mode_flood(struct options *o)
 	say("ready");
 	struct meter m = meter_start("sent");
 	while (!peer_stop && now_ms() < end && (!o->count || m.messages < o->count)) {
+		for (int i = 0; i < 8 && o->size >= 8; i++)
+			buf[i] = (uint8_t)(m.messages >> (56 - 8 * i)); /* numbered */
 		if (!send_all(fd, buf, o->size, &o->peer))
 			break;
 		meter_add(&m, o->size);

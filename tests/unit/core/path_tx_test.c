@@ -351,11 +351,13 @@ static void path_tx__a_probe_that_was_out_is_replaced_by_a_new_one(void)
 /* A stranger came and went on a path of its own. */
 static void path_tx__nothing_of_ours_keeps_a_further_path_alive(void)
 {
-	for (int path0 = 0; path0 < 2; path0++) {
+	for (size_t cut = 0; cut < 2 * 2 * URDS_HDR_LEN; cut++) {
+		bool path0 = cut & 1;
+
 		begin(path0);
 		up(false);
 		CHECK_EQ(urds_path_tx_post(&t, URDS_PROBE_PORT, 0, &us), 0);
-		take_all();
+		take(cut / 2);
 		CHECK_EQ(urds_path_tx_post(&t, 0, URDS_PROBE_PORT, &us), 0);
 		CHECK_EQ(urds_path_tx_post(&t, 0, 4000, NULL), 0);
 		urds_path_tx_down(&t);
@@ -490,12 +492,14 @@ static void path_tx__ack_outlives_the_message_that_was_to_carry_it(void)
 static void path_tx__pongs_are_bounded_and_come_back(void)
 {
 	begin(false);
+	CHECK_EQ(urds_path_tx_post(&t, 0, URDS_PROBE_PORT, &us), 0); /* no connection: nothing to answer */
+	CHECK(urds_log_is_empty(&t.log));
+	up(false);
 	for (unsigned i = 0; i < URDS_PONGS_MAX; i++)
 		CHECK_EQ(urds_path_tx_post(&t, 0, 4000, NULL), 0);
 	CHECK_EQ(urds_path_tx_post(&t, 0, 4000, NULL), -URDS_EAGAIN);
 	CHECK_EQ(urds_path_tx_post(&t, 0, URDS_PROBE_PORT, &us), 0); /* an answer goes all the same */
 	put(3);
-	up(false);
 	take_all();
 	parse();
 	CHECK_EQ(nh, 1 + URDS_PONGS_MAX + 1 + 1);
