@@ -282,7 +282,7 @@ static void count_unsent(struct peer *p, void *arg)
 		if (!h || !atomic_load(&h->link))
 			continue;
 		a->links++;
-		if (!urds_log_is_empty(&h->tx.log)) {
+		if (urds_log_has_pending(&h->tx.log)) {
 			a->unsent++;
 			atomic_store(&h->wants_sample, true);
 			atomic_store(&h->wants_ack, true);
@@ -302,6 +302,11 @@ static void end_links(struct peer *p, void *arg)
 		urds_lock_release(&p->lock);
 		if (!h)
 			continue;
+		/* What was received and not acknowledged yet would come again to our successor. */
+		if (atomic_load(&h->rx_unacked) > 0) {
+			urds_path_tx_want_ack(&h->tx);
+			path_transmit(h);
+		}
 		path_role_take(h);
 		l = atomic_load(&h->link);
 		if (l && !atomic_exchange(&h->is_ending, true))
@@ -314,6 +319,7 @@ static void drop_links(struct peer *p, void *arg)
 {
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		struct path *h = peer_path_if(p, i);
+		struct urds_link *l;
 
 		if (!h)
 			continue;
@@ -321,9 +327,14 @@ static void drop_links(struct peer *p, void *arg)
 			atomic_store(&h->must_drop, true);
 			path_receive(h);
 		}
-		if (h->dialling)
-			h->dialling->t->connect->close(h->dialling, URDS_CLOSE_NOW);
+		urds_lock_acquire(&p->lock);
+		l = h->dialling;
 		h->dialling = NULL;
+		if (l)
+			l->is_given_up = true;
+		urds_lock_release(&p->lock);
+		if (l)
+			l->t->connect->close(l, URDS_CLOSE_NOW);
 	}
 	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
 		if (!p->parked[k].link)

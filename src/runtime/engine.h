@@ -127,7 +127,7 @@ struct path {
 	_Atomic bool is_ready;	/* on the ready list: the transport may hold more bytes */
 	_Atomic(struct urds_link *) link; /* set under peer lock + tx role; cleared under rx role + tx role */
 	struct urds_link *dialling;	  /* peer lock */
-	struct urds_link *answered;	  /* peer lock: a dial that was answered before it returned */
+	struct dial_call *dials;	  /* peer lock: threads inside the transport's dial() */
 
 	struct urds_lock append;
 	struct urds_tx_role role;

@@ -25,8 +25,9 @@
 #define BUSY_NS URDS_MS(1)
 /* A leader that saw nothing for this long is sent to sleep on its futex, and the loop thread takes over. */
 #define LEAD_IDLE_NS URDS_MS(100)
-/* A wake-up that was passed on so often has nobody to go to. */
-#define PASS_ON_MAX 1000
+/* A wake-up that was passed on so often, with so much time between, has nobody to go to. */
+#define PASS_ON_MAX 200
+#define ASIDE_NS URDS_MS(1)
 /* A spin that misses this often in a row is not tried for a while. */
 #define SPIN_MISSES_MAX 16
 #define SPIN_RETRY 64
@@ -92,18 +93,45 @@ static int poll_once(struct urds_ctx *e, urds_ns now, urds_ns limit)
 	return n;
 }
 
+/* The loop thread, out of the poller, until @until or a kick. */
+static void nap(struct urds_ctx *e, urds_ns until)
+{
+	urds_doorbell_arm(&e->loop_bell);
+	if (!atomic_load(&e->stop))
+		urds_futex_wait(&e->loop_bell.word, URDS_DOORBELL_ASLEEP, until);
+	urds_doorbell_disarm(&e->loop_bell);
+}
+
 /* A wake-up reaches one thread in the poller, not necessarily the one it was meant for: pass it on. */
 void engine_rung(struct urds_wake *w)
 {
 	struct urds_ctx *e = urds_container_of(w, struct urds_ctx, wake);
 	bool others = (atomic_load(&e->lead_inside) && me.leads != e) || (atomic_load(&e->loop_polls) && !me.is_loop);
 
-	if (!others)
+	me.steps_aside = false;
+	if (!others) {
 		atomic_store_explicit(&e->passed_on, 0, memory_order_relaxed);
-	else if (atomic_fetch_add_explicit(&e->passed_on, 1, memory_order_relaxed) < PASS_ON_MAX)
+	} else if (atomic_fetch_add_explicit(&e->passed_on, 1, memory_order_relaxed) < PASS_ON_MAX) {
 		urds_wake_ring(w);
-	else
+		me.steps_aside = true;
+	} else {
 		atomic_store(&e->lead_inside, false); /* nobody is: it was left by longjmp */
+	}
+}
+
+/* A thread that has passed a wake-up on and goes back into the poller at once would get it again, before the one
+ * it is for has woken up: it waits a moment for that one to take it. */
+static void step_aside(struct urds_ctx *e)
+{
+	if (!me.steps_aside)
+		return;
+	me.steps_aside = false;
+	call_block();
+	if (me.is_loop)
+		nap(e, urds_clock_ns() + ASIDE_NS);
+	else
+		urds_futex_wait(&e->loop_polls, 1, urds_clock_ns() + ASIDE_NS);
+	call_unblock();
 }
 
 void engine_kick(struct urds_ctx *e)
@@ -122,15 +150,6 @@ void engine_drive(struct urds_ctx *e)
 	urds_count(e, URDS_C_poll_calls, 1);
 	urds_poller_wait(e->poller, 0);
 	run_all(e);
-}
-
-/* The loop thread, out of the poller, until @until or a kick. */
-static void nap(struct urds_ctx *e, urds_ns until)
-{
-	urds_doorbell_arm(&e->loop_bell);
-	if (!atomic_load(&e->stop))
-		urds_futex_wait(&e->loop_bell.word, URDS_DOORBELL_ASLEEP, until);
-	urds_doorbell_disarm(&e->loop_bell);
 }
 
 /* Does a blocked call drive the poller? One that has been silent for long, or was left by longjmp, is relieved. */
@@ -194,6 +213,7 @@ void loop_main(void *arg)
 		poll_once(e, now, missed == 0 || missed == URDS_NEVER ? URDS_NEVER : LEAD_IDLE_NS);
 		atomic_store(&e->loop_polls, 0);
 		run_all(e);
+		step_aside(e);
 	}
 }
 
@@ -279,6 +299,7 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 		run_all(e);
 		if (urds_request_is_over(&w->req))
 			break;
+		step_aside(e);
 		/* Woken for something else. */
 		now = urds_clock_ns();
 		if (rc > 0 && atomic_load(&e->led_since) != 0) {
