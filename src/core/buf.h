@@ -87,9 +87,8 @@ static inline void urds_buf_hold(struct urds_buf *b, uint32_t n)
 
 static inline void urds_buf_drop_n(struct urds_buf *b, uint32_t n)
 {
-	if (atomic_fetch_sub_explicit(&b->refs, n, memory_order_release) != n)
+	if (atomic_fetch_sub_explicit(&b->refs, n, memory_order_acq_rel) != n)
 		return;
-	atomic_thread_fence(memory_order_acquire);
 	b->mem->ops->block_put(b->mem, b, b->blocks);
 }
 

@@ -74,6 +74,7 @@ void urds_log_init(struct urds_log *l, struct urds_mem *mem, uint64_t base)
 	l->next_seq = l->tail_seq = base;
 	l->run_end = l->replay_end = l->stamped = l->settled = i;
 	atomic_init(&l->claimed, i);
+	atomic_init(&l->freed, i);
 	urds_claim_rewind(&l->mark, i);
 }
 
@@ -268,7 +269,8 @@ size_t urds_log_gather(struct urds_log *l, struct urds_iov *iov, size_t max, siz
 uint32_t urds_log_taken(struct urds_log *l, size_t bytes, uint32_t link_pos, uint32_t *retransmitted)
 {
 	uint32_t i = atomic_load_explicit(&l->mark.sent, memory_order_relaxed), out = 0, again = 0;
-	struct urds_log_chunk *c = l->at ? l->at : l->oldest;
+	/* Of a run that is empty nothing was published to us: the first chunk may be in the making. */
+	struct urds_log_chunk *c = l->at || i == l->run_end ? l->at : l->oldest;
 	uint32_t pos = link_pos;
 
 	for (; i != l->run_end; i++) {
@@ -368,7 +370,7 @@ static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos, 
 		    (!urds_claim_before(i, end) || (link_pos && urds_claim_before(*link_pos, e->link_end))))
 			break;
 		if (state == URDS_CLAIM_TOMB || state == URDS_CLAIM_SKIPPED) {
-			l->tombs--; /* its owner was told when it was cancelled */
+			atomic_fetch_sub_explicit(&l->tombs, 1, memory_order_relaxed); /* its owner was told when it was cancelled */
 		} else if (e->owner && !tell(out, e->owner, e->len)) {
 			full = true;
 			break;
@@ -377,6 +379,7 @@ static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos, 
 			urds_buf_drop(ent_big(c, e));
 	}
 	l->tail_seq += i - (uint32_t)l->tail_seq;
+	atomic_store_explicit(&l->freed, i, memory_order_relaxed);
 	if (urds_claim_before(l->replay_end, i))
 		l->replay_end = i; /* never falls so far behind that it looks ahead */
 	if (urds_claim_before(l->stamped, i))
@@ -422,7 +425,7 @@ void urds_log_cancel(struct urds_log *l, void *owner, int dport, bool disown, st
 		switch (urds_claim_cancel(&l->mark, &e->state, i)) {
 		case URDS_CANCEL_WON:
 		case URDS_CANCEL_SENT:
-			l->tombs++;
+			atomic_fetch_add_explicit(&l->tombs, 1, memory_order_relaxed);
 			freed->msgs++;
 			freed->bytes += e->len;
 			break;

@@ -40,10 +40,11 @@ struct urds_log {
 	uint64_t next_seq; /* next to claim; an entry's index is the low half of its number */
 	uint64_t tail_seq; /* first one kept */
 	struct urds_log_chunk *newest;
-	uint32_t tombs; /* cancelled and not yet passed by the tail */
+	_Atomic(uint32_t) tombs; /* cancelled and not yet passed by the tail; read by anyone as a hint */
 	uint32_t settled; /* index: what is before it, from the tail on, is acknowledged and kept for a replay */
 	/* append to write, tx to read: */
 	_Atomic(uint32_t) claimed; /* index of next_seq, published */
+	_Atomic(uint32_t) freed;   /* index of tail_seq, published */
 	struct urds_log_chunk *oldest; /* NULL: no memory held */
 	struct urds_claim_tx mark;
 	/* append + tx: */
@@ -129,6 +130,13 @@ static inline bool urds_log_has_unsent(struct urds_log *l)
 {
 	return atomic_load_explicit(&l->claimed, memory_order_relaxed) !=
 	       atomic_load_explicit(&l->mark.sent, memory_order_relaxed);
+}
+
+/* Is anything claimed and not acknowledged? A hint without the append lock. */
+static inline bool urds_log_has_pending(struct urds_log *l)
+{
+	return atomic_load_explicit(&l->claimed, memory_order_relaxed) !=
+	       atomic_load_explicit(&l->freed, memory_order_relaxed);
 }
 
 /* append */

@@ -13,19 +13,33 @@
 #include "platform/addr.h"
 #include "platform/clock.h"
 
-/* A handle given by the caller: alive, and ours (not our parent's). Holds a reference. */
-static bool enter(struct urds_sock *s, const char *what)
+void urds_leave(struct urds_sock *s)
 {
-	if (!s || atomic_load_explicit(&s->e->is_dead, memory_order_relaxed)) {
-		urds_fail(URDS_EBADF, "%s: %s", what,
-			  s ? "the socket belongs to the parent process, or its context was shut down; open a "
-			      "context of your own"
-			    : "no socket");
+	sock_drop(s);
+	call_leave();
+}
+
+bool urds_enter(struct urds_sock *s, const char *what)
+{
+	if (!call_enter()) {
+		urds_fail(URDS_EAGAIN, "%s: in a signal handler that interrupted another call", what);
 		return false;
 	}
-	sock_hold(s);
+	if (!s || !sock_try_hold(s)) {
+		call_leave();
+		urds_fail(URDS_EBADF, "%s: %s", what, s ? "the socket is closed" : "no socket");
+		return false;
+	}
+	if (atomic_load_explicit(&s->e->is_dead, memory_order_relaxed)) {
+		urds_leave(s);
+		urds_fail(URDS_EBADF,
+			  "%s: the socket belongs to the parent process, or its context was shut down; open a "
+			  "context of your own",
+			  what);
+		return false;
+	}
 	if (atomic_load_explicit(&s->is_closed, memory_order_relaxed)) {
-		sock_drop(s);
+		urds_leave(s);
 		urds_fail(URDS_EBADF, "%s: the socket is closed", what);
 		return false;
 	}
@@ -52,10 +66,10 @@ struct urds_sock *urds_socket(struct urds_ctx *ctx)
 
 int urds_close(struct urds_sock *s)
 {
-	if (!enter(s, "urds_close"))
+	if (!urds_enter(s, "urds_close"))
 		return -1;
 	sock_close(s);
-	sock_drop(s);
+	urds_leave(s);
 	return 0;
 }
 
@@ -127,17 +141,19 @@ static bool owns(struct urds_ctx *e, const struct urds_addr *a)
 int urds_bind(struct urds_sock *s, const struct sockaddr *addr, socklen_t len)
 {
 	struct urds_endpoint at;
-	int rc;
+	int rc, cancel;
 
-	if (!enter(s, "urds_bind"))
+	if (!urds_enter(s, "urds_bind"))
 		return -1;
+	cancel = urds_cancel_off();
 	urds_record_why[0] = 0;
 	if (parse(addr, len, &at) < 0)
 		rc = urds_fail(URDS_EINVAL, "urds_bind: not a unicast IPv4 or IPv6 address of this host (an RDS socket "
 					    "cannot be bound to 0.0.0.0 or ::; a link-local one needs its scope)");
 	else if ((rc = sock_bind(s, &at)) < 0)
 		rc = urds_fail_bind(rc, &at.addr, at.port, owns(s->e, &at.addr));
-	sock_drop(s);
+	urds_cancel_back(cancel);
+	urds_leave(s);
 	return rc;
 }
 
@@ -166,7 +182,7 @@ int urds_connect(struct urds_sock *s, const struct sockaddr *addr, socklen_t len
 	struct urds_endpoint to;
 	int rc;
 
-	if (!enter(s, "urds_connect"))
+	if (!urds_enter(s, "urds_connect"))
 		return -1;
 	rc = check_connect(addr, len, &to);
 	if (rc == 0) {
@@ -178,7 +194,7 @@ int urds_connect(struct urds_sock *s, const struct sockaddr *addr, socklen_t len
 		urds_fail(-rc, "urds_connect: a unicast IPv4 or IPv6 address with its whole length is needed");
 		rc = -1;
 	}
-	sock_drop(s);
+	urds_leave(s);
 	return rc;
 }
 
@@ -186,7 +202,7 @@ int urds_getsockname(struct urds_sock *s, struct sockaddr *addr, socklen_t *len)
 {
 	struct urds_endpoint at = {0};
 
-	if (!enter(s, "urds_getsockname"))
+	if (!urds_enter(s, "urds_getsockname"))
 		return -1;
 	urds_rwlock_read_acquire(&s->e->table);
 	if (s->node)
@@ -205,7 +221,7 @@ int urds_getsockname(struct urds_sock *s, struct sockaddr *addr, socklen_t *len)
 		put_addr(&at, addr, len);
 	}
 	urds_lock_release(&s->tx_lock);
-	sock_drop(s);
+	urds_leave(s);
 	return 0;
 }
 
@@ -213,7 +229,7 @@ int urds_getpeername(struct urds_sock *s, struct sockaddr *addr, socklen_t *len)
 {
 	int rc = 0;
 
-	if (!enter(s, "urds_getpeername"))
+	if (!urds_enter(s, "urds_getpeername"))
 		return -1;
 	urds_lock_acquire(&s->tx_lock);
 	if (s->has_peer)
@@ -221,7 +237,7 @@ int urds_getpeername(struct urds_sock *s, struct sockaddr *addr, socklen_t *len)
 	else
 		rc = urds_fail(URDS_ENOTCONN, "urds_getpeername: not connected");
 	urds_lock_release(&s->tx_lock);
-	sock_drop(s);
+	urds_leave(s);
 	return rc;
 }
 
@@ -333,10 +349,10 @@ ssize_t urds_sendmsg(struct urds_sock *s, const struct msghdr *msg, int flags)
 {
 	ssize_t rc;
 
-	if (!enter(s, "urds_sendmsg"))
+	if (!urds_enter(s, "urds_sendmsg"))
 		return -1;
 	rc = send_msg(s, msg, flags);
-	sock_drop(s);
+	urds_leave(s);
 	return rc;
 }
 
@@ -350,10 +366,10 @@ ssize_t urds_sendto(struct urds_sock *s, const void *buf, size_t len, int flags,
 	struct urds_iov v = {p.out, len};
 	ssize_t rc;
 
-	if (!enter(s, "urds_sendto"))
+	if (!urds_enter(s, "urds_sendto"))
 		return -1;
 	rc = send_one(s, to, tolen, &v, 1, flags);
-	sock_drop(s);
+	urds_leave(s);
 	return rc;
 }
 
@@ -366,7 +382,7 @@ int urds_send_batch(struct urds_sock *s, struct urds_mmsg *v, unsigned n, int fl
 {
 	unsigned i;
 
-	if (!enter(s, "urds_send_batch"))
+	if (!urds_enter(s, "urds_send_batch"))
 		return -1;
 	for (i = 0; i < n; i++) {
 		/* The last one lets them all go, and so does one that could not be queued. */
@@ -378,7 +394,7 @@ int urds_send_batch(struct urds_sock *s, struct urds_mmsg *v, unsigned n, int fl
 	}
 	if (i < n)
 		flush_dirty(s->e, URDS_NEVER);
-	sock_drop(s);
+	urds_leave(s);
 	return i > 0 || n == 0 ? (int)i : -1;
 }
 
@@ -481,10 +497,10 @@ ssize_t urds_recvmsg(struct urds_sock *s, struct msghdr *msg, int flags)
 {
 	ssize_t rc;
 
-	if (!enter(s, "urds_recvmsg"))
+	if (!urds_enter(s, "urds_recvmsg"))
 		return -1;
 	rc = recv_msg(s, msg, flags);
-	sock_drop(s);
+	urds_leave(s);
 	return rc;
 }
 
@@ -509,7 +525,7 @@ int urds_recv_batch(struct urds_sock *s, struct urds_mmsg *v, unsigned n, int fl
 {
 	unsigned i;
 
-	if (!enter(s, "urds_recv_batch"))
+	if (!urds_enter(s, "urds_recv_batch"))
 		return -1;
 	for (i = 0; i < n; i++) {
 		ssize_t rc;
@@ -521,7 +537,7 @@ int urds_recv_batch(struct urds_sock *s, struct urds_mmsg *v, unsigned n, int fl
 			break;
 		v[i].len = (size_t)rc;
 	}
-	sock_drop(s);
+	urds_leave(s);
 	return i > 0 || n == 0 ? (int)i : -1;
 }
 
@@ -531,21 +547,21 @@ int urds_fd(struct urds_sock *s)
 {
 	int fd;
 
-	if (!enter(s, "urds_fd"))
+	if (!urds_enter(s, "urds_fd"))
 		return -1;
 	fd = sock_fd(s);
 	if (fd < 0)
 		fd = urds_fail(-fd, "urds_fd: no descriptor: raise the limit (ulimit -n)");
-	sock_drop(s);
+	urds_leave(s);
 	return fd;
 }
 
 int urds_set_nonblock(struct urds_sock *s, int on)
 {
-	if (!enter(s, "urds_set_nonblock"))
+	if (!urds_enter(s, "urds_set_nonblock"))
 		return -1;
 	atomic_store(&s->is_nonblock, on != 0);
-	sock_drop(s);
+	urds_leave(s);
 	return 0;
 }
 
@@ -554,10 +570,10 @@ int urds_wait(struct urds_sock *s, int events, int timeout_ms)
 	int want = (events & POLLIN ? SOCK_IN : 0) | (events & POLLOUT ? SOCK_OUT : 0), rc;
 	urds_ns deadline = timeout_ms < 0 ? URDS_NEVER : urds_clock_ns() + URDS_MS(timeout_ms);
 
-	if (!enter(s, "urds_wait"))
+	if (!urds_enter(s, "urds_wait"))
 		return -1;
 	rc = sock_wait(s, want, deadline);
-	sock_drop(s);
+	urds_leave(s);
 	if (rc < 0)
 		return urds_fail(-rc, "urds_wait: %s", rc == -URDS_EINTR ? "interrupted by a signal" : "the socket was closed");
 	return (rc & SOCK_IN ? POLLIN : 0) | (rc & SOCK_OUT ? POLLOUT : 0);

@@ -5,11 +5,18 @@
 #ifndef URDS_LIB_API_H
 #define URDS_LIB_API_H
 
+#include <pthread.h>
+
 #include "runtime/engine.h"
 #include "urds/urds.h"
 
 /* Notes the failure for this thread: errno, urds_errno(), urds_reason(). Return: -1. @err: enum urds_err. */
 int urds_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* A handle given by the caller: alive, and ours (not our parent's). Holds a reference until urds_leave(). False after
+ * urds_fail(). */
+bool urds_enter(struct urds_sock *s, const char *what);
+void urds_leave(struct urds_sock *s);
 
 /* The context meant by @ctx: itself, or the process default, opened when needed. NULL after urds_fail(). */
 struct urds_ctx *urds_ctx_of(struct urds_ctx *ctx);
@@ -19,5 +26,20 @@ int urds_fail_bind(int rc, const struct urds_addr *a, uint16_t port, bool is_our
 
 /* Why the ownership record of a node could not be had, by this thread, last. */
 extern _Thread_local char urds_record_why[320];
+
+/* Around calls that open files and ask other processes: pthread_cancel() takes effect in waits only, where it
+ * leaves nothing half done (platform/posix/nocancel.h). */
+static inline int urds_cancel_off(void)
+{
+	int was;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
+	return was;
+}
+
+static inline void urds_cancel_back(int was)
+{
+	pthread_setcancelstate(was, NULL);
+}
 
 #endif

@@ -161,6 +161,8 @@ struct urds_ctx *urds_ctx_of(struct urds_ctx *ctx)
 
 int urds_shutdown(struct urds_ctx *ctx)
 {
+	int cancel;
+
 	if (!ctx) {
 		urds_lock_acquire(&default_lock);
 		ctx = default_ctx;
@@ -171,7 +173,9 @@ int urds_shutdown(struct urds_ctx *ctx)
 		return 0;
 	if (atomic_load(&ctx->is_dead))
 		return urds_fail(URDS_EBADF, "urds_shutdown: the context belongs to the parent process");
+	cancel = urds_cancel_off();
 	engine_free(ctx, URDS_SEC(2));
+	urds_cancel_back(cancel);
 	return 0;
 }
 
@@ -209,7 +213,7 @@ int urds_claim(struct urds_ctx *ctx, const struct sockaddr *addr, socklen_t len)
 	struct urds_ctx *e = urds_ctx_of(ctx);
 	struct urds_addr a;
 	struct node *n;
-	int rc;
+	int rc, cancel;
 
 	if (!e || address(addr, len, &a, "urds_claim") < 0)
 		return -1;
@@ -218,7 +222,9 @@ int urds_claim(struct urds_ctx *ctx, const struct sockaddr *addr, socklen_t len)
 	if (urds_addr_is_any(&a))
 		return urds_fail(URDS_EINVAL, "urds_claim: 0.0.0.0 and :: are no RDS addresses; name one of this host");
 	urds_record_why[0] = 0;
+	cancel = urds_cancel_off();
 	rc = node_get(e, &a, &n);
+	urds_cancel_back(cancel);
 	return rc < 0 ? urds_fail_bind(rc, &a, 0, false) : 0;
 }
 

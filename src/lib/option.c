@@ -144,15 +144,16 @@ static int set_rds(struct urds_sock *s, int opt, const void *val, socklen_t len)
 
 int urds_setsockopt(struct urds_sock *s, int level, int opt, const void *val, socklen_t len)
 {
-	int rc;
+	int rc, cancel;
 
-	if (!s || atomic_load(&s->e->is_dead))
-		return urds_fail(URDS_EBADF, "urds_setsockopt: no such socket in this process");
-	sock_hold(s);
+	if (!urds_enter(s, "urds_setsockopt"))
+		return -1;
+	cancel = urds_cancel_off();
 	rc = level == SOL_SOCKET ? set_socket(s, opt, val, len)
 	     : level == URDS_SOL_RDS ? set_rds(s, opt, val, len)
 				     : -URDS_ENOPROTOOPT;
-	sock_drop(s);
+	urds_cancel_back(cancel);
+	urds_leave(s);
 	if (rc < 0)
 		return urds_fail(-rc, "urds_setsockopt: level %d option %d: %s", level, opt,
 				 rc == -URDS_ENOPROTOOPT ? "unknown" : "not valid with this value, or in this state");
@@ -247,13 +248,12 @@ int urds_getsockopt(struct urds_sock *s, int level, int opt, void *val, socklen_
 {
 	int rc;
 
-	if (!s || atomic_load(&s->e->is_dead))
-		return urds_fail(URDS_EBADF, "urds_getsockopt: no such socket in this process");
-	sock_hold(s);
+	if (!urds_enter(s, "urds_getsockopt"))
+		return -1;
 	rc = level == SOL_SOCKET ? get_socket(s, opt, val, len)
 	     : level == URDS_SOL_RDS ? get_rds(s, opt, val, len)
 				     : -URDS_ENOPROTOOPT;
-	sock_drop(s);
+	urds_leave(s);
 	if (rc < 0)
 		return urds_fail(-rc, "urds_getsockopt: level %d option %d: %s", level, opt,
 				 rc == -URDS_ENOSPC ? "the buffer is too small; the length says what is needed"

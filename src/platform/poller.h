@@ -52,11 +52,24 @@ void urds_poller_del(struct urds_poller *p, struct urds_poll_src *src, intptr_t 
 void urds_poller_retire(struct urds_poller *p, struct urds_poll_src *src,
 			void (*free_fn)(struct urds_poll_src *src));
 
-/* Waits for one batch of events and dispatches it on this thread. @timeout_ns is a duration; 0
- * polls; URDS_NEVER. The one cancellation point is the system's wait inside, where nothing is held;
- * a cancellation that arrives together with events dispatches them first. Return: events taken (>
- * 0), 0 timed out, -URDS_EINTR. */
+/* Waits for one batch of events and dispatches it on this thread. @timeout_ns is a duration; 0 polls;
+ * URDS_NEVER. The one cancellation point is the system's wait inside (none with 0), where nothing is
+ * held; a cancellation that arrives together with events dispatches them first.
+ * Return: events taken (> 0), 0 timed out, -URDS_EINTR. */
 int urds_poller_wait(struct urds_poller *p, urds_ns timeout_ns);
+
+/* The same in two steps, for a caller that may be left in the first by cancellation or longjmp. The batch, all
+ * zero at first, must outlive that: events that were fetched and not dispatched are edges that nobody
+ * would see again. dispatch() of a batch that holds nothing does nothing. */
+#define URDS_POLL_BATCH 32
+struct urds_poll_batch {
+	struct urds_poller *poller;
+	struct {
+		uint64_t word[2];
+	} event[URDS_POLL_BATCH];
+};
+int urds_poller_fetch(struct urds_poller *p, urds_ns timeout_ns, struct urds_poll_batch *b);
+void urds_poller_dispatch(struct urds_poll_batch *b);
 
 /* A descriptor that polls readable while urds_poller_wait(p, 0) would find something, or -1. */
 intptr_t urds_poller_fd(const struct urds_poller *p);

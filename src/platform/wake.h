@@ -27,6 +27,9 @@ void urds_wake_fini(struct urds_wake *w);
 /* Any thread, any signal handler. No system call while an earlier ring is pending. */
 void urds_wake_ring(struct urds_wake *w);
 
+/* The event of an earlier ring may have vanished with the thread that fetched it: reports it again. */
+void urds_wake_renew(struct urds_wake *w);
+
 static inline intptr_t urds_wake_fd(const struct urds_wake *w)
 {
 	return w->fd;

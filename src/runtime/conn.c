@@ -182,8 +182,10 @@ static void carry_out(struct peer *p, const struct urds_peer_out *out, struct ur
 			add(t, TODO_DIAL, h, NULL);
 			break;
 		case URDS_ACT_HANG_UP:
-			if (h->dialling)
+			if (h->dialling) {
+				h->dialling->is_given_up = true;
 				add(t, TODO_CLOSE, NULL, h->dialling);
+			}
 			h->dialling = NULL;
 			break;
 		case URDS_ACT_ATTACH:
@@ -263,37 +265,77 @@ static struct urds_transport *transport_of(struct peer *p)
 	return p->is_loop ? p->e->loop : p->e->tcp;
 }
 
+/* A thread inside the transport's dial(). A link may be answered, and closed again, before that returns it: it then
+ * lies in one of these, not necessarily that of its own thread. */
+struct dial_call {
+	struct dial_call *next;
+	struct urds_link *answered;
+};
+
+/* Peer lock held. @l was answered, and its dial() has not returned. */
+static void put_answered(struct path *h, struct urds_link *l)
+{
+	struct dial_call *d = h->dials;
+
+	while (d->answered) /* one of them is @l's own, and each has at most one answer */
+		d = d->next;
+	d->answered = l;
+}
+
+/* Peer lock held. The dial() of @d returned @l (NULL: an error). Return: was it answered already? Then it may be gone. */
+static bool dial_returned(struct path *h, struct dial_call *d, struct urds_link *l)
+{
+	struct dial_call **at;
+	bool was = false;
+
+	for (struct dial_call *c = h->dials; l && c && !was; c = c->next) {
+		was = c->answered == l;
+		if (was)
+			c->answered = NULL;
+	}
+	for (at = &h->dials; *at != d; at = &(*at)->next)
+		;
+	*at = d->next;
+	if (d->answered)
+		put_answered(h, d->answered);
+	return was;
+}
+
 static void dial(struct peer *p, struct path *h)
 {
 	struct urds_transport *t = transport_of(p);
 	struct urds_link *l = NULL, *close = NULL;
 	bool off = atomic_load(&p->e->is_closing);
 	int lane = urds_peer_dials(&p->core) ? h->slot : -1;
+	struct dial_call call = {0};
 	int rc;
 
 	peer_hold(p); /* until on_closed() */
+	urds_lock_acquire(&p->lock);
+	call.next = h->dials;
+	h->dials = &call;
+	urds_lock_release(&p->lock);
 	rc = off ? -URDS_ECANCELED
 		 : t->connect->dial(t, &p->core.local, &p->core.remote, lane, h, &l);
-	if (rc < 0) {
-		peer_drop(p);
-		PEER_EVENT(p, NULL,
-			   urds_peer_dialled(&p->core, h->slot, false, urds_clock_ns(), urds_random64(), &out));
-		return;
-	}
 	urds_lock_acquire(&p->lock);
-	if (h->answered == l) {
-		h->answered = NULL;
-	} else {
+	if (!dial_returned(h, &call, rc < 0 ? NULL : l) && rc == 0) {
 		unsigned state = urds_peer_slot(&p->core, h->slot)->state;
 
-		if (!h->dialling && (state == URDS_SLOT_DIALLING || state == URDS_SLOT_KNOCKING))
+		if (!h->dialling && (state == URDS_SLOT_DIALLING || state == URDS_SLOT_KNOCKING)) {
 			h->dialling = l;
-		else
+		} else {
+			l->is_given_up = true;
 			close = l;
+		}
 	}
 	urds_lock_release(&p->lock);
 	if (close)
 		t->connect->close(close, URDS_CLOSE_NOW);
+	if (rc < 0) {
+		peer_drop(p);
+		PEER_EVENT(p, NULL,
+			   urds_peer_dialled(&p->core, h->slot, false, urds_clock_ns(), urds_random64(), &out));
+	}
 }
 
 static void check(struct peer *p, struct path *h)
@@ -471,19 +513,19 @@ static void on_connected(struct urds_link *l, int err)
 {
 	struct path *h = l->user;
 	struct peer *p = h->peer;
-	bool stale = false;
 
 	PEER_EVENT(p, l, {
-		stale = h->dialling && h->dialling != l;
-		if (!stale) {
-			if (!h->dialling)
-				h->answered = l;
-			h->dialling = NULL;
-			if (err < 0)
+		bool is_stale = h->dialling && h->dialling != l;
+
+		if (!l->is_given_up) {
+			if (h->dialling == l)
+				h->dialling = NULL;
+			else
+				put_answered(h, l);
+			if (err < 0 || is_stale)
 				add(&todo, TODO_CLOSE, NULL, l);
-			urds_peer_dialled(&p->core, h->slot, err == 0, urds_clock_ns(), urds_random64(), &out);
-		} else {
-			add(&todo, TODO_CLOSE, NULL, l);
+			if (!is_stale)
+				urds_peer_dialled(&p->core, h->slot, err == 0, urds_clock_ns(), urds_random64(), &out);
 		}
 	});
 }
@@ -541,8 +583,7 @@ static unsigned pending_slots(struct peer *p)
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		struct path *h = peer_path_if(p, i);
 
-		if (h && atomic_load_explicit(&h->tx.log.claimed, memory_order_relaxed) !=
-				 (uint32_t)h->tx.log.tail_seq)
+		if (h && urds_log_has_pending(&h->tx.log))
 			pending |= 1u << i;
 	}
 	return pending;

@@ -33,10 +33,12 @@ static void fork_prepare(void)
 	for (struct urds_ctx *e = all; e; e = e->next)
 		if (!atomic_load(&e->is_dead))
 			urds_tcp_fork(e->tcp, URDS_TCP_FORK_PREPARE);
+	sock_fork(true, false);
 }
 
 static void fork_parent(void)
 {
+	sock_fork(false, false);
 	for (struct urds_ctx *e = all; e; e = e->next)
 		if (!atomic_load(&e->is_dead))
 			urds_tcp_fork(e->tcp, URDS_TCP_FORK_PARENT);
@@ -46,7 +48,7 @@ static void fork_parent(void)
 /* The parent's connections and listeners must not live on here: an inherited listener would swallow connections. */
 static void fork_child(void)
 {
-
+	sock_fork(false, true);
 	for (struct urds_ctx *e = all; e; e = e->next) {
 		intptr_t fds[8];
 		size_t n;
@@ -270,6 +272,7 @@ struct flush_arg {
 static void count_unsent(struct peer *p, void *arg)
 {
 	struct flush_arg *a = arg;
+	bool settled;
 
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		struct path *h;
@@ -280,7 +283,10 @@ static void count_unsent(struct peer *p, void *arg)
 		if (!h || !atomic_load(&h->link))
 			continue;
 		a->links++;
-		if (!urds_log_is_settled(&h->tx.log)) {
+		urds_lock_acquire(&h->append);
+		settled = urds_log_is_settled(&h->tx.log);
+		urds_lock_release(&h->append);
+		if (!settled) {
 			a->unsent++;
 			atomic_store(&h->wants_sample, true);
 			atomic_store(&h->wants_ack, true);
@@ -300,6 +306,11 @@ static void end_links(struct peer *p, void *arg)
 		urds_lock_release(&p->lock);
 		if (!h)
 			continue;
+		/* What was received and not acknowledged yet would come again to our successor. */
+		if (atomic_load(&h->rx_unacked) > 0) {
+			urds_path_tx_want_ack(&h->tx);
+			path_transmit(h);
+		}
 		path_role_take(h);
 		l = atomic_load(&h->link);
 		if (l && !atomic_exchange(&h->is_ending, true))
@@ -312,6 +323,7 @@ static void drop_links(struct peer *p, void *arg)
 {
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		struct path *h = peer_path_if(p, i);
+		struct urds_link *l;
 
 		if (!h)
 			continue;
@@ -319,9 +331,14 @@ static void drop_links(struct peer *p, void *arg)
 			atomic_store(&h->must_drop, true);
 			path_receive(h);
 		}
-		if (h->dialling)
-			h->dialling->t->connect->close(h->dialling, URDS_CLOSE_NOW);
+		urds_lock_acquire(&p->lock);
+		l = h->dialling;
 		h->dialling = NULL;
+		if (l)
+			l->is_given_up = true;
+		urds_lock_release(&p->lock);
+		if (l)
+			l->t->connect->close(l, URDS_CLOSE_NOW);
 	}
 	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
 		if (!p->parked[k].link)

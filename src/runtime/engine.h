@@ -65,8 +65,9 @@ struct waiter {
 	struct urds_request req;
 	struct wait_list *list;	  /* the one it is on, or NULL */
 	struct urds_lock *lock;	  /* that guards the list */
-	struct urds_sock *holds;  /* reference kept while linked, or NULL */
-	struct peer *holds_peer;
+	struct urds_sock *holds;  /* the call's references, given back with it if it is abandoned; */
+	struct peer *holds_peer;  /* either may be NULL */
+	bool is_any;		  /* counted in holds->any_waiters */
 	struct waiter *asleep_next, *asleep_prev; /* sleepers_lock */
 	bool is_asleep;		  /* on the list of sleepers */
 	uint16_t port;		  /* waiting for this remote port to clear; 0: for room, or for a message */
@@ -77,11 +78,11 @@ struct wait_list {
 };
 
 struct urds_sock {
+	_Atomic uint32_t refs;	 /* first: it alone outlives the socket (sock.c) */
 	struct urds_bound bound; /* table lock; at.port 0: unbound */
 	struct urds_ctx *e;
 	struct urds_sock *next, *prev; /* table lock */
 	struct node *node;	       /* once bound */
-	_Atomic uint32_t refs;
 	_Atomic bool is_closed;
 	_Atomic bool is_nonblock;
 	_Atomic bool is_watched; /* a descriptor exists and may be polled */
@@ -126,7 +127,7 @@ struct path {
 	_Atomic bool is_ready;	/* on the ready list: the transport may hold more bytes */
 	_Atomic(struct urds_link *) link; /* set under peer lock + tx role; cleared under rx role + tx role */
 	struct urds_link *dialling;	  /* peer lock */
-	struct urds_link *answered;	  /* peer lock: a dial that was answered before it returned */
+	struct dial_call *dials;	  /* peer lock: threads inside the transport's dial() */
 
 	struct urds_lock append;
 	struct urds_tx_role role;
@@ -344,14 +345,20 @@ void engine_kick(struct urds_ctx *e);
 void engine_rung(struct urds_wake *w);
 /* One round of driving without waiting: what a non-blocking call does before it says "nothing". */
 void engine_drive(struct urds_ctx *e);
-/* This thread's waiter, off any list; NULL: a signal handler interrupted a call that uses it. */
+/* Around every call of the public interface that works on a socket. False: this is a signal handler, and the call
+ * it interrupted may hold a lock: -URDS_EAGAIN. */
+bool call_enter(void);
+void call_leave(void);
+/* Is this thread, seen from a signal handler, in the system's wait of a call? It may be left by longjmp then. */
+bool call_is_blocked(void);
+/* This thread's waiter, off any list; NULL: it is in use by a call that this handler interrupted. */
 struct waiter *waiter_get(void);
+/* The end of a wait: takes it off its list, whatever happened to it. The list's lock is taken inside. */
 void waiter_put(struct waiter *w);
-/* The lock of the list is held. @s, @p: kept alive while it is linked; either may be NULL. */
+/* The lock of the list is held. @s, @p: the caller's references, which it keeps until waiter_put(); @p may be
+ * NULL. */
 void waiter_link(struct waiter *w, struct wait_list *l, struct urds_lock *lock, struct urds_sock *s,
 		 struct peer *p);
-/* Takes it off its list, whatever happened to it. Its lock is taken inside. */
-void waiter_unlink(struct waiter *w);
 /* Blocks until @w is over or until its deadline, driving the wire meanwhile. 0: woken; look again.
  * -URDS_ETIMEDOUT, -URDS_EINTR, -URDS_EBADF. @spin: a path to watch before sleeping, or NULL. */
 int waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin);
@@ -369,6 +376,10 @@ void wait_list_wake_sock(struct urds_ctx *e, struct wait_list *l, const struct u
 /* ---- sock.c */
 int sock_new(struct urds_ctx *e, struct urds_sock **out);
 void sock_hold(struct urds_sock *s);
+/* False: there is no such socket any more. Right for any handle that ever was one of this process. */
+bool sock_try_hold(struct urds_sock *s);
+/* Around fork(): the memory of sockets is the process's. */
+void sock_fork(bool before, bool is_child);
 void sock_drop(struct urds_sock *s);
 void sock_close(struct urds_sock *s);
 int sock_bind(struct urds_sock *s, const struct urds_endpoint *at);

@@ -17,7 +17,7 @@ struct urds_pool {
 	struct urds_region *regions; /* those with a free block first */
 	uint64_t bytes_max;	     /* of regions */
 	uint64_t mapped;	     /* bytes of regions */
-	uint64_t used;		     /* bytes of blocks handed out */
+	_Atomic uint64_t used;	     /* bytes of blocks handed out; lock to write */
 	_Atomic uint64_t small;	     /* bytes of ordinary allocations */
 	/* Called once for each region, when it is mapped (RDMA registration); may be NULL. */
 	void (*on_region)(void *arg, void *base, size_t bytes);
@@ -31,7 +31,7 @@ void urds_pool_fini(struct urds_pool *p);
 /* Are new claims to be refused (nine tenths used)? Leaves room for what must still be received. */
 static inline bool urds_pool_is_tight(const struct urds_pool *p)
 {
-	return p->used > p->bytes_max / 10 * 9;
+	return atomic_load_explicit(&p->used, memory_order_relaxed) > p->bytes_max / 10 * 9;
 }
 
 #endif

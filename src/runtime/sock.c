@@ -4,9 +4,10 @@
  */
 #include "runtime/engine.h"
 
-#include <unistd.h>
+#include <stdlib.h>
 
 #include "platform/clock.h"
+#include "platform/posix/nocancel.h"
 #include "platform/random.h"
 #include "transport/loop/loop.h"
 
@@ -30,22 +31,71 @@ static _Thread_local struct {
 	unsigned streak;
 } burst;
 
+/* Memory of sockets is never given back: with a handle that was closed a call still finds refs == 0, even after its
+ * context is gone, and fails with EBADF. As with descriptor numbers, a handle may come to mean a new
+ * socket some day, but not before many others have been closed. */
+#define SPARES_MIN 64
+
+static struct urds_lock spare_lock;
+static struct urds_sock *spare_first, *spare_last; /* oldest first, by ->next */
+static unsigned spares;
+
+static struct urds_sock *sock_alloc(void)
+{
+	struct urds_sock *s = NULL;
+
+	urds_lock_acquire(&spare_lock);
+	if (spares > SPARES_MIN) {
+		s = spare_first;
+		spare_first = s->next;
+		spares--;
+	}
+	urds_lock_release(&spare_lock);
+	if (!s)
+		return calloc(1, sizeof *s);
+	memset((char *)s + sizeof s->refs, 0, sizeof *s - sizeof s->refs);
+	return s;
+}
+
+static void sock_free(struct urds_sock *s)
+{
+	urds_lock_acquire(&spare_lock);
+	s->next = NULL;
+	if (spares++ > 0)
+		spare_last->next = s;
+	else
+		spare_first = s;
+	spare_last = s;
+	urds_lock_release(&spare_lock);
+}
+
+void sock_fork(bool before, bool is_child)
+{
+	if (before)
+		urds_lock_acquire(&spare_lock);
+	else if (is_child)
+		urds_lock_init(&spare_lock);
+	else
+		urds_lock_release(&spare_lock);
+}
+
 int sock_new(struct urds_ctx *e, struct urds_sock **out)
 {
 	struct urds_sock *s;
 
 	if (atomic_load(&e->is_dead) || atomic_load(&e->is_closing))
 		return -URDS_EBADF;
-	s = urds_alloc(&e->pool.mem, sizeof *s);
+	s = sock_alloc();
 	if (!s)
 		return -URDS_ENOMEM;
+	atomic_fetch_add_explicit(&e->pool.small, sizeof *s, memory_order_relaxed);
 	atomic_fetch_add(&e->nsocks, 1);
 	s->e = e;
-	atomic_init(&s->refs, 1);
 	urds_rxq_init(&s->rxq, &e->pool.mem);
 	s->txq.sndbuf = URDS_SNDBUF_DEFAULT;
 	s->fds[0] = s->fds[1] = -1;
 	s->transport = -1;
+	atomic_store_explicit(&s->refs, 1, memory_order_release);
 	urds_rwlock_write_acquire(&e->table);
 	s->inode = ++e->next_inode;
 	s->next = e->socks;
@@ -62,6 +112,17 @@ void sock_hold(struct urds_sock *s)
 	atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
 }
 
+bool sock_try_hold(struct urds_sock *s)
+{
+	uint32_t n = atomic_load_explicit(&s->refs, memory_order_relaxed);
+
+	while (n > 0)
+		if (atomic_compare_exchange_weak_explicit(&s->refs, &n, n + 1, memory_order_acquire,
+							  memory_order_relaxed))
+			return true;
+	return false;
+}
+
 void sock_drop(struct urds_sock *s)
 {
 	struct urds_ctx *e = s->e;
@@ -75,10 +136,11 @@ void sock_drop(struct urds_sock *s)
 		peer_drop(s->to->peer);
 	urds_rxq_fini(&s->rxq);
 	if (s->fds[0] >= 0) {
-		close(s->fds[0]);
-		close(s->fds[1]);
+		urds_sys_close(s->fds[0]);
+		urds_sys_close(s->fds[1]);
 	}
-	urds_free(&e->pool.mem, s, sizeof *s);
+	sock_free(s);
+	atomic_fetch_sub_explicit(&e->pool.small, sizeof *s, memory_order_relaxed);
 	atomic_fetch_sub(&e->nsocks, 1);
 }
 
@@ -154,7 +216,8 @@ static int route(struct urds_sock *s, const struct urds_addr *to, struct path **
 	return 0;
 }
 
-/* Waits on @l (lock held on entry, released on return) until woken. */
+/* Waits on @l (lock held on entry, released on return) until woken. The caller has a reference on @s and, unless it
+ * is NULL, @p, which go when the call is abandoned in here. */
 static int wait_on(struct urds_sock *s, struct wait_list *l, struct urds_lock *lock, struct peer *p,
 		   uint16_t port, urds_ns deadline, struct path *spin)
 {
@@ -167,6 +230,7 @@ static int wait_on(struct urds_sock *s, struct wait_list *l, struct urds_lock *l
 	}
 	urds_request_init(&w->req, deadline);
 	w->port = port;
+	w->is_any = l == &s->rx_waiters && port == ANY_EVENT;
 	waiter_link(w, l, lock, s, p);
 	urds_lock_release(lock);
 	rc = waiter_wait(s->e, w, spin);
@@ -246,7 +310,7 @@ static int wait_room(struct urds_sock *s, struct path *h, uint32_t len, bool don
 		}
 		if (atomic_load(&h->kind) == URDS_KIND_KERNEL && urds_clock_ns() + step < deadline)
 			until = urds_clock_ns() + step;
-		rc = wait_on(s, &s->tx_waiters, &s->tx_lock, NULL, 0, until, NULL);
+		rc = wait_on(s, &s->tx_waiters, &s->tx_lock, h->peer, 0, until, NULL);
 		if (rc == -URDS_ETIMEDOUT && until != deadline) {
 			step = step * 2 < ROOM_POLL_MAX_NS ? step * 2 : ROOM_POLL_MAX_NS;
 			sample(h);
@@ -471,6 +535,8 @@ static int take(struct urds_sock *s, struct urds_rxq_ent *out, bool peek, bool *
 		*out = *front;
 		if (out->buf)
 			urds_buf_hold(out->buf, 1);
+		if (s->rx_waiters.first) /* it is still there for somebody */
+			wait_list_wake(s->e, &s->rx_waiters, 1, 0);
 	} else if (urds_rxq_pop(&s->rxq, out) & URDS_RXQ_CLEAR) {
 		*flipped = sock_flip(s, false);
 	}
@@ -531,7 +597,7 @@ int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool
 		spin = s->hot;
 		if (spin)
 			peer_hold(spin->peer);
-		rc = wait_on(s, &s->rx_waiters, &s->rx_lock, NULL, 0, deadline, spin);
+		rc = wait_on(s, &s->rx_waiters, &s->rx_lock, spin ? spin->peer : NULL, 0, deadline, spin);
 		if (spin)
 			peer_drop(spin->peer);
 		if (rc == 0)

@@ -11,6 +11,7 @@
 
 #include "platform/clock.h"
 #include "platform/errno.h"
+#include "platform/posix/nocancel.h"
 
 static bool wants_in(struct urds_sock *s)
 {
@@ -50,9 +51,9 @@ static void update_in(struct urds_sock *s)
 
 		on = urds_ready_is_on(&s->token);
 		if (want && !on)
-			on = send(s->fds[1], &c, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+			on = urds_sys_send(s->fds[1], &c, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 		else if (!want && on)
-			on = recv(s->fds[0], &c, 1, MSG_DONTWAIT) != 1;
+			on = urds_sys_recv(s->fds[0], &c, 1, MSG_DONTWAIT) != 1;
 	} while (urds_ready_leave(&s->token, on));
 }
 
@@ -68,11 +69,11 @@ static void update_full(struct urds_sock *s)
 
 		on = urds_ready_is_on(&s->blocked);
 		if (want && !on) {
-			while (send(s->fds[0], fill, sizeof fill, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+			while (urds_sys_send(s->fds[0], fill, sizeof fill, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
 				;
 			on = true;
 		} else if (!want && on) {
-			while (recv(s->fds[1], fill, sizeof fill, MSG_DONTWAIT) > 0)
+			while (urds_sys_recv(s->fds[1], fill, sizeof fill, MSG_DONTWAIT) > 0)
 				;
 			on = false;
 		}

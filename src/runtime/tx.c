@@ -147,7 +147,7 @@ static void transmit_round(struct path *h)
 			break;
 	if (atomic_load(&h->tx.want) & URDS_WANT_ACK)
 		ack_later(h); /* no room, or no memory for it */
-	if (h->tx.log.tombs > 0) {
+	if (atomic_load_explicit(&h->tx.log.tombs, memory_order_relaxed) > 0) {
 		struct urds_log_freed_list freed;
 
 		/* Cancelled messages that were passed over leave nothing to acknowledge. */
@@ -155,7 +155,7 @@ static void transmit_round(struct path *h)
 		urds_log_ack_seq(&h->tx.log, 0, &freed);
 		urds_lock_release(&h->append);
 	}
-	if (!urds_log_is_empty(&h->tx.log))
+	if (urds_log_has_pending(&h->tx.log))
 		arm_poll(h);
 }
 

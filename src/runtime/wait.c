@@ -6,10 +6,10 @@
  * thread to thread. While it does, and for a moment after, the loop thread keeps out and only sees to timers;
  * otherwise the loop thread is in the poller. Further blocked calls sleep on a futex each.
  *
- * No lock and no role is held in a blocking system call: a call that is left by a signal handler's longjmp or by
- * cancellation leaves a lead from which it is relieved and a waiter that its thread takes off later.
+ * A leader that was left by longjmp is relieved by the loop thread, which also looks again at all it may have been
+ * told of (call.c).
  */
-#include "runtime/engine.h"
+#include "runtime/call.h"
 
 #include <pthread.h>
 
@@ -17,6 +17,7 @@
 #include "platform/cpu.h"
 #include "platform/futex.h"
 #include "transport/loop/loop.h"
+#include "transport/tcp/tcp.h"
 
 /* While a caller reads the wire the loop thread only looks in this often: for timers ... */
 #define TICK_NS URDS_MS(10)
@@ -24,161 +25,14 @@
 #define BUSY_NS URDS_MS(1)
 /* A leader that saw nothing for this long is sent to sleep on its futex, and the loop thread takes over. */
 #define LEAD_IDLE_NS URDS_MS(100)
-/* A wake-up that was passed on so often has nobody to go to. */
-#define PASS_ON_MAX 32u
+/* A wake-up that was passed on so often, with so much time between, has nobody to go to. */
+#define PASS_ON_MAX 200
+#define ASIDE_NS URDS_MS(1)
 /* A spin that misses this often in a row is not tried for a while. */
 #define SPIN_MISSES_MAX 16
 #define SPIN_RETRY 64
 
-struct thread_state {
-	struct waiter w;
-	bool in_use;
-	bool leading;	  /* drives as the leader: needs no bell */
-	bool is_loop;	  /* the loop thread */
-	unsigned misses, skipped;
-};
-
-static _Thread_local struct thread_state me;
-
-/* ---------------------------------------------------------------- waiters */
-
-static pthread_key_t exit_key;
-static struct urds_once exit_once;
-
-static void thread_exits(void *arg)
-{
-	struct thread_state *t = arg;
-
-	waiter_unlink(&t->w);
-	t->in_use = false;
-}
-
-static void make_key(void)
-{
-	pthread_key_create(&exit_key, thread_exits);
-}
-
-struct waiter *waiter_get(void)
-{
-	if (me.in_use && !me.w.list)
-		return NULL; /* between two steps of a call we interrupted */
-	if (me.w.list)
-		waiter_unlink(&me.w);
-	urds_once(&exit_once, make_key);
-	if (!pthread_getspecific(exit_key))
-		pthread_setspecific(exit_key, &me);
-	me.in_use = true;
-	return &me.w;
-}
-
-void waiter_put(struct waiter *w)
-{
-	waiter_unlink(w);
-	me.in_use = false;
-}
-
-bool waiter_is_over(void)
-{
-	return me.leading && urds_request_is_over(&me.w.req);
-}
-
-void waiter_link(struct waiter *w, struct wait_list *l, struct urds_lock *lock, struct urds_sock *s,
-		 struct peer *p)
-{
-	w->list = l;
-	w->lock = lock;
-	w->holds = s;
-	w->holds_peer = p;
-	if (s)
-		sock_hold(s);
-	if (p)
-		peer_hold(p);
-	w->req.next = NULL;
-	w->req.prev = l->last;
-	if (l->last)
-		l->last->next = &w->req;
-	else
-		l->first = &w->req;
-	l->last = &w->req;
-	urds_request_queue(&w->req);
-}
-
-static void list_take_off(struct wait_list *l, struct urds_request *r)
-{
-	if (r->prev)
-		r->prev->next = r->next;
-	else
-		l->first = r->next;
-	if (r->next)
-		r->next->prev = r->prev;
-	else
-		l->last = r->prev;
-	r->next = r->prev = NULL;
-}
-
-static bool is_on_list(const struct wait_list *l, const struct urds_request *r)
-{
-	return r->prev || l->first == r;
-}
-
-void waiter_unlink(struct waiter *w)
-{
-	struct urds_sock *s = w->holds;
-	struct peer *p = w->holds_peer;
-
-	if (!w->list)
-		return;
-	urds_lock_acquire(w->lock);
-	if (is_on_list(w->list, &w->req))
-		list_take_off(w->list, &w->req);
-	urds_lock_release(w->lock);
-	w->list = NULL;
-	w->holds = NULL;
-	w->holds_peer = NULL;
-	if (s)
-		sock_drop(s);
-	if (p)
-		peer_drop(p);
-}
-
-static void finish(struct urds_ctx *e, struct wait_list *l, struct urds_request *r, int result)
-{
-	list_take_off(l, r);
-	if (!urds_request_claim(r))
-		return;
-	if (urds_request_complete(r, result))
-		urds_futex_wake(&r->state, 1);
-	else if (!me.leading && urds_doorbell_ring(&e->lead_bell))
-		urds_wake_ring(&e->wake);
-}
-
-void wait_list_wake(struct urds_ctx *e, struct wait_list *l, unsigned n, int result)
-{
-	for (; n > 0 && l->first; n--)
-		finish(e, l, l->first, result);
-}
-
-void wait_list_wake_port(struct urds_ctx *e, struct wait_list *l, uint16_t port)
-{
-	struct urds_request *r = l->first, *next;
-
-	for (; r; r = next) {
-		next = r->next;
-		if (urds_container_of(r, struct waiter, req)->port == port)
-			finish(e, l, r, 0);
-	}
-}
-
-void wait_list_wake_sock(struct urds_ctx *e, struct wait_list *l, const struct urds_sock *s)
-{
-	struct urds_request *r = l->first, *next;
-
-	for (; r; r = next) {
-		next = r->next;
-		if (urds_container_of(r, struct waiter, req)->holds == s)
-			finish(e, l, r, 0);
-	}
-}
+#define me call_me
 
 /* ---------------------------------------------------------------- driving */
 
@@ -200,13 +54,25 @@ static void run_all(struct urds_ctx *e)
 	engine_run_loop(e);
 	ready_run(e);
 	flush_dirty(e, URDS_NEVER);
-	if (!me.leading && atomic_load_explicit(&e->next_deadline, memory_order_relaxed) != URDS_NEVER)
+	if (me.leads != e && atomic_load_explicit(&e->next_deadline, memory_order_relaxed) != URDS_NEVER)
 		timer_run(e, urds_clock_ns());
 }
 
 static bool has_work(struct urds_ctx *e)
 {
 	return urds_loop_pending(e->loop) || atomic_load(&e->ready) || atomic_load(&e->dirty);
+}
+
+static int fetch_and_dispatch(struct urds_ctx *e, urds_ns timeout)
+{
+	int n;
+
+	call_block();
+	n = urds_poller_fetch(e->poller, timeout, &me.batch);
+	call_unblock();
+	if (n > 0)
+		urds_poller_dispatch(&me.batch);
+	return n;
 }
 
 /* One visit to the poller, at most @limit long. Return: events seen, 0, or negative. */
@@ -223,27 +89,54 @@ static int poll_once(struct urds_ctx *e, urds_ns now, urds_ns limit)
 		until = now;
 	atomic_store_explicit(&e->poll_until, until, memory_order_relaxed);
 	urds_count(e, URDS_C_poll_calls, 1);
-	n = urds_poller_wait(e->poller, until == URDS_NEVER ? URDS_NEVER : until > now ? until - now : 0);
+	n = fetch_and_dispatch(e, until == URDS_NEVER ? URDS_NEVER : until > now ? until - now : 0);
 	return n;
+}
+
+/* The loop thread, out of the poller, until @until or a kick. */
+static void nap(struct urds_ctx *e, urds_ns until)
+{
+	urds_doorbell_arm(&e->loop_bell);
+	if (!atomic_load(&e->stop))
+		urds_futex_wait(&e->loop_bell.word, URDS_DOORBELL_ASLEEP, until);
+	urds_doorbell_disarm(&e->loop_bell);
 }
 
 /* A wake-up reaches one thread in the poller, not necessarily the one it was meant for: pass it on. */
 void engine_rung(struct urds_wake *w)
 {
 	struct urds_ctx *e = urds_container_of(w, struct urds_ctx, wake);
-	bool others = (atomic_load(&e->lead_inside) && !me.leading) || (atomic_load(&e->loop_polls) && !me.is_loop);
+	bool others = (atomic_load(&e->lead_inside) && me.leads != e) || (atomic_load(&e->loop_polls) && !me.is_loop);
 
-	if (!others)
+	me.steps_aside = false;
+	if (!others) {
 		atomic_store_explicit(&e->passed_on, 0, memory_order_relaxed);
-	else if (atomic_fetch_add_explicit(&e->passed_on, 1, memory_order_relaxed) < PASS_ON_MAX)
+	} else if (atomic_fetch_add_explicit(&e->passed_on, 1, memory_order_relaxed) < PASS_ON_MAX) {
 		urds_wake_ring(w);
-	else
+		me.steps_aside = true;
+	} else {
 		atomic_store(&e->lead_inside, false); /* nobody is: it was left by longjmp */
+	}
+}
+
+/* A thread that has passed a wake-up on and goes back into the poller at once would get it again, before the one
+ * it is for has woken up: it waits a moment for that one to take it. */
+static void step_aside(struct urds_ctx *e)
+{
+	if (!me.steps_aside)
+		return;
+	me.steps_aside = false;
+	call_block();
+	if (me.is_loop)
+		nap(e, urds_clock_ns() + ASIDE_NS);
+	else
+		urds_futex_wait(&e->loop_polls, 1, urds_clock_ns() + ASIDE_NS);
+	call_unblock();
 }
 
 void engine_kick(struct urds_ctx *e)
 {
-	if (!me.leading && urds_doorbell_ring(&e->lead_bell))
+	if (me.leads != e && urds_doorbell_ring(&e->lead_bell))
 		urds_wake_ring(&e->wake);
 	else if (atomic_load(&e->loop_polls))
 		urds_wake_ring(&e->wake);
@@ -257,15 +150,6 @@ void engine_drive(struct urds_ctx *e)
 	urds_count(e, URDS_C_poll_calls, 1);
 	urds_poller_wait(e->poller, 0);
 	run_all(e);
-}
-
-/* The loop thread, out of the poller, until @until or a kick. */
-static void nap(struct urds_ctx *e, urds_ns until)
-{
-	urds_doorbell_arm(&e->loop_bell);
-	if (!atomic_load(&e->stop))
-		urds_futex_wait(&e->loop_bell.word, URDS_DOORBELL_ASLEEP, until);
-	urds_doorbell_disarm(&e->loop_bell);
 }
 
 /* Does a blocked call drive the poller? One that has been silent for long, or was left by longjmp, is relieved. */
@@ -285,10 +169,19 @@ static bool is_led(struct urds_ctx *e, urds_ns now)
 	return false;
 }
 
+/* A leader that was relieved has not come out: it was left by longjmp, perhaps with events in its hands, and its
+ * thread has not called again. */
+static void replace_leader(struct urds_ctx *e)
+{
+	urds_wake_renew(&e->wake);
+	urds_tcp_rearm(e->tcp);
+	promote_sleeper(e);
+}
+
 void loop_main(void *arg)
 {
 	struct urds_ctx *e = arg;
-	uint32_t passed_on;
+	urds_ns missed = 0; /* a leader, since then; 0: none; URDS_NEVER: replaced */
 
 	me.is_loop = true;
 	while (!atomic_load(&e->stop)) {
@@ -309,14 +202,18 @@ void loop_main(void *arg)
 			nap(e, urds_clock_ns() + BUSY_NS);
 			continue;
 		}
-		poll_once(e, now, URDS_NEVER);
+		if (!atomic_load(&e->lead_inside)) {
+			missed = 0;
+		} else if (missed == 0) {
+			missed = now;
+		} else if (missed != URDS_NEVER && now >= missed + LEAD_IDLE_NS) {
+			replace_leader(e);
+			missed = URDS_NEVER;
+		}
+		poll_once(e, now, missed == 0 || missed == URDS_NEVER ? URDS_NEVER : LEAD_IDLE_NS);
 		atomic_store(&e->loop_polls, 0);
 		run_all(e);
-		/* Let the one it is for have it: he was woken, but whoever comes to the poller first gets it, and
-		 * on a busy machine that would be us again, and again. */
-		passed_on = atomic_load(&e->passed_on);
-		if (passed_on > 0)
-			nap(e, urds_clock_ns() + (BUSY_NS << (passed_on < 6 ? passed_on : 6)));
+		step_aside(e);
 	}
 }
 
@@ -357,42 +254,6 @@ static void spin_on(struct urds_ctx *e, struct waiter *w, struct path *spin, urd
 	urds_count(e, URDS_C_spin_misses, 1);
 }
 
-/* Some sleeper is told that there is no leader. */
-static void promote_sleeper(struct urds_ctx *e)
-{
-	if (!atomic_load(&e->nsleepers))
-		return;
-	urds_lock_acquire(&e->sleepers_lock);
-	if (e->sleepers)
-		urds_futex_wake(&e->sleepers->req.state, 1);
-	urds_lock_release(&e->sleepers_lock);
-}
-
-static void set_asleep(struct urds_ctx *e, struct waiter *w, bool asleep)
-{
-	if (w->is_asleep == asleep)
-		return;
-	urds_lock_acquire(&e->sleepers_lock);
-	if (asleep) {
-		w->asleep_prev = NULL;
-		w->asleep_next = e->sleepers;
-		if (e->sleepers)
-			e->sleepers->asleep_prev = w;
-		e->sleepers = w;
-		atomic_fetch_add(&e->nsleepers, 1);
-	} else {
-		if (w->asleep_prev)
-			w->asleep_prev->asleep_next = w->asleep_next;
-		else
-			e->sleepers = w->asleep_next;
-		if (w->asleep_next)
-			w->asleep_next->asleep_prev = w->asleep_prev;
-		atomic_fetch_sub(&e->nsleepers, 1);
-	}
-	w->is_asleep = asleep;
-	urds_lock_release(&e->sleepers_lock);
-}
-
 /* Leads until @w is over, its deadline, a signal (-URDS_EINTR), or until it is relieved (0). Timers are the loop
  * thread's meanwhile: the leader waits without a limit of its own, which is what makes its wait cheap. */
 static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
@@ -402,10 +263,11 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 	int rc = 0;
 
 	/* Before the loop thread is asked to leave, so that it sees why. */
+	me.led_since = now;
 	atomic_store(&e->led_since, now);
 	if (atomic_load(&e->loop_polls))
 		urds_wake_ring(&e->wake);
-	me.leading = true;
+	me.leads = e;
 	run_all(e);
 	while (!urds_request_is_over(&w->req)) {
 		urds_ns limit = URDS_NEVER;
@@ -430,29 +292,32 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 		if (has_work(e))
 			limit = 0;
 		urds_count(e, URDS_C_poll_calls, 1);
-		rc = urds_poller_wait(e->poller, limit);
+		rc = fetch_and_dispatch(e, limit);
 		urds_doorbell_disarm(&e->lead_bell);
 		if (atomic_load_explicit(&e->passed_on, memory_order_relaxed))
 			atomic_store(&e->passed_on, 0); /* whatever was passed on has come */
-		if (rc == -URDS_EINTR)
+		if (rc < 0) /* a signal; or, in a fork child, no poller any more */
 			break;
 		run_all(e);
 		if (urds_request_is_over(&w->req))
 			break;
+		step_aside(e);
 		/* Woken for something else. */
 		now = urds_clock_ns();
-		if (rc > 0 && atomic_load(&e->led_since) != 0)
+		if (rc > 0 && atomic_load(&e->led_since) != 0) {
+			me.led_since = now;
 			atomic_store(&e->led_since, now);
+		}
 	}
 	atomic_store(&e->lead_inside, false);
-	me.leading = false;
+	me.leads = NULL;
 	relieved = atomic_exchange(&e->led_since, 0) == 0;
 	if (!relieved) {
 		atomic_store_explicit(&e->is_busy, true, memory_order_relaxed);
 		atomic_store(&e->leader, 0);
 		promote_sleeper(e);
 	}
-	return rc == -URDS_EINTR ? rc : 0;
+	return rc < 0 ? rc : 0;
 }
 
 static bool become_leader(struct urds_ctx *e)
@@ -462,12 +327,29 @@ static bool become_leader(struct urds_ctx *e)
 	return !atomic_load(&e->watchers) && atomic_compare_exchange_strong(&e->leader, &none, 1);
 }
 
+/* The futex call itself is no cancellation point. */
+static int sleep_cancellable(struct waiter *w, uint32_t word)
+{
+	int rc, type;
+
+	call_block();
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	rc = urds_futex_wait(&w->req.state, word, w->req.deadline);
+	pthread_setcanceltype(type, NULL);
+	call_unblock();
+	return rc;
+}
+
 int waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
 {
+	volatile uintptr_t mark;
 	bool may_lead = true;
 	uint32_t word;
 	int rc = 0;
 
+	me.frame = __builtin_frame_address(0);
+	me.mark = &mark;
+	mark = (uintptr_t)&mark + ++me.serial;
 	flush_dirty(e, URDS_NEVER);
 	while (!urds_request_is_over(&w->req) && rc == 0) {
 		bool wake;
@@ -485,7 +367,7 @@ int waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
 		}
 		set_asleep(e, w, may_lead);
 		if (urds_request_sleep(&w->req, &word)) {
-			rc = urds_futex_wait(&w->req.state, word, w->req.deadline);
+			rc = sleep_cancellable(w, word);
 			if (rc == -URDS_ETIMEDOUT)
 				rc = 0;
 		}
@@ -499,5 +381,6 @@ int waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
 	}
 	while (!urds_request_is_over(&w->req))
 		urds_cpu_pause(); /* claimed: its completion follows at once */
+	mark = 0;
 	return urds_request_result(&w->req);
 }

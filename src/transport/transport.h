@@ -67,6 +67,7 @@ struct urds_link_sink {
 struct urds_link {
 	struct urds_transport *t;
 	void *user;		/* the sink's own: set by it, never read by the transport */
+	bool is_given_up;	/* the sink's own too: it is about to close it */
 	enum urds_link_end end; /* valid once rx answered ENDED */
 };
 

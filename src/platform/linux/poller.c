@@ -15,16 +15,16 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "platform/errno.h"
 #include "platform/lock.h"
 
-#define BATCH 32
+#define BATCH URDS_POLL_BATCH
 #define CHUNK_SLOTS 256u
 #define CHUNKS 4096u /* a million sources */
 #define NO_SLOT UINT32_MAX
-#define NO_EVENT UINT64_MAX
 
 /* The low half of slot.state; the high half is the generation. */
 #define LIVE 0x80000000u    /* may be pinned */
@@ -245,19 +245,12 @@ static void dispatch(struct urds_poller *p, const struct epoll_event *ev)
 		finish(p, s, i);
 }
 
-struct batch {
-	struct urds_poller *poller;
-	struct epoll_event ev[BATCH];
-};
+_Static_assert(sizeof(struct epoll_event) * URDS_POLL_BATCH <= sizeof(((struct urds_poll_batch *)0)->event),
+	       "a batch is an array of the kernel's");
 
-/* The thread is being cancelled, perhaps after the kernel had filled the array (glibc cannot tell):
- * edges in it would be lost for ever, so hand them out before going. */
-static void cancelled(void *arg)
+static struct epoll_event *events_of(struct urds_poll_batch *b)
 {
-	struct batch *b = arg;
-
-	for (int i = 0; i < BATCH && b->ev[i].data.u64 != NO_EVENT; i++)
-		dispatch(b->poller, &b->ev[i]);
+	return (struct epoll_event *)(void *)b->event;
 }
 
 static int wait_kernel(struct urds_poller *p, struct epoll_event *ev, urds_ns timeout_ns)
@@ -265,7 +258,7 @@ static int wait_kernel(struct urds_poller *p, struct epoll_event *ev, urds_ns ti
 	urds_ns ms;
 
 	if (timeout_ns == 0)
-		return epoll_wait(p->epoll_fd, ev, BATCH, 0);
+		return (int)syscall(SYS_epoll_pwait, p->epoll_fd, ev, BATCH, 0, NULL, 0); /* see nocancel.h */
 	if (timeout_ns == URDS_NEVER)
 		return epoll_wait(p->epoll_fd, ev, BATCH, -1);
 #ifdef URDS_HAVE_EPOLL_PWAIT2
@@ -285,25 +278,56 @@ static int wait_kernel(struct urds_poller *p, struct epoll_event *ev, urds_ns ti
 	return epoll_wait(p->epoll_fd, ev, BATCH, ms < INT_MAX ? (int)ms : INT_MAX);
 }
 
+int urds_poller_fetch(struct urds_poller *p, urds_ns timeout_ns, struct urds_poll_batch *b)
+{
+	int n;
+
+	b->poller = p;
+	n = wait_kernel(p, events_of(b), timeout_ns);
+	return n < 0 ? -urds_err_from_errno(errno) : n;
+}
+
+void urds_poller_dispatch(struct urds_poll_batch *b)
+{
+	struct epoll_event *ev = events_of(b);
+	int state;
+
+	if (ev[0].events == 0)
+		return;
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	/* The kernel's events are never empty: what is zero holds none. */
+	for (int i = 0; i < BATCH && ev[i].events; i++) {
+		struct epoll_event one = ev[i];
+
+		ev[i].events = 0;
+		dispatch(b->poller, &one);
+	}
+	(void)pthread_setcancelstate(state, NULL);
+}
+
+/* The thread is being cancelled, perhaps after the kernel had filled the array (glibc cannot tell):
+ * edges in it would be lost for ever, so hand them out before going. */
+static void cancelled(void *arg)
+{
+	urds_poller_dispatch(arg);
+}
+
 int urds_poller_wait(struct urds_poller *p, urds_ns timeout_ns)
 {
-	struct batch b = {.poller = p};
-	int n, err, state;
+	struct urds_poll_batch b;
+	int n;
 
 	for (int i = 0; i < BATCH; i++)
-		b.ev[i].data.u64 = NO_EVENT;
-	pthread_cleanup_push(cancelled, &b);
-	n = wait_kernel(p, b.ev, timeout_ns);
-	err = errno;
-	pthread_cleanup_pop(0);
-	if (n < 0)
-		return -urds_err_from_errno(err);
-	if (n == 0)
-		return 0;
-	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	for (int i = 0; i < n; i++)
-		dispatch(p, &b.ev[i]);
-	(void)pthread_setcancelstate(state, NULL);
+		events_of(&b)[i].events = 0;
+	if (timeout_ns == 0) {
+		n = urds_poller_fetch(p, 0, &b);
+	} else {
+		pthread_cleanup_push(cancelled, &b);
+		n = urds_poller_fetch(p, timeout_ns, &b);
+		pthread_cleanup_pop(0);
+	}
+	if (n > 0)
+		urds_poller_dispatch(&b);
 	return n;
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "platform/errno.h"
+#include "platform/posix/nocancel.h"
 
 static void ready(struct urds_poll_src *src, unsigned events)
 {
@@ -54,7 +55,12 @@ void urds_wake_ring(struct urds_wake *w)
 	if (atomic_exchange_explicit(&w->is_rung, 1, memory_order_acq_rel) != 0)
 		return;
 	saved = errno;
-	while (write((int)w->fd, &one, sizeof(one)) < 0 && errno == EINTR)
+	while (urds_sys_write((int)w->fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 	errno = saved;
+}
+
+void urds_wake_renew(struct urds_wake *w)
+{
+	(void)urds_poller_rearm(w->poller, &w->src, w->fd, URDS_POLL_IN);
 }

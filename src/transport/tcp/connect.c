@@ -14,6 +14,7 @@
 
 #include "platform/addr.h"
 #include "platform/errno.h"
+#include "platform/posix/nocancel.h"
 #include "platform/random.h"
 
 /* All of these in use is a host in trouble; a dial must not take milliseconds then. */
@@ -59,7 +60,7 @@ static void reset_fd(int fd)
 	const struct linger now = {.l_onoff = 1, .l_linger = 0};
 
 	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	(void)close(fd);
+	(void)urds_sys_close(fd);
 }
 
 static void accepted(struct tcp *t, struct tcp_listener *ls, int fd,
@@ -108,7 +109,7 @@ static bool accept_and_reset(struct tcp *t, struct tcp_listener *ls)
 
 	urds_lock_acquire(&t->lock);
 	if (t->spare_fd >= 0) {
-		(void)close(t->spare_fd);
+		(void)urds_sys_close(t->spare_fd);
 		t->spare_fd = -1;
 		fd = accept4(ls->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		/* Without a descriptor, accept4() complains even if nobody is there. */
@@ -224,7 +225,7 @@ static int tcp_listen(struct urds_transport *base, const struct urds_addr *addr,
 		return 0;
 
 undo_fd:
-	(void)close(fd);
+	(void)urds_sys_close(fd);
 undo_ls:
 	free(ls);
 	return rc;
@@ -235,7 +236,7 @@ static void listener_retired(struct urds_poll_src *src)
 	struct tcp_listener *ls = urds_container_of(src, struct tcp_listener, src);
 	const struct urds_link_sink *sink = ls->base.t->sink;
 
-	(void)close(ls->fd);
+	(void)urds_sys_close(ls->fd);
 	if (sink->on_unlistened)
 		sink->on_unlistened(&ls->base);
 	free(ls);
@@ -278,12 +279,12 @@ static int try_dial(const struct tcp *t, const struct urds_addr *local, uint16_t
 		rc = -urds_err_from_errno(errno);
 		goto undo_fd;
 	}
-	if (connect(fd, (const struct sockaddr *)to, to_len) == 0 || errno == EINPROGRESS)
+	if (urds_sys_connect(fd, (const struct sockaddr *)to, to_len) == 0 || errno == EINPROGRESS)
 		return fd;
 	rc = errno == EADDRNOTAVAIL ? -URDS_EADDRINUSE : -urds_err_from_errno(errno);
 
 undo_fd:
-	(void)close(fd);
+	(void)urds_sys_close(fd);
 	return rc;
 }
 
@@ -331,7 +332,7 @@ static int tcp_dial(struct urds_transport *base, const struct urds_addr *local,
 		return fd;
 	l = urds_tcp_link_new(t, fd, user, true, true, 1);
 	if (!l) {
-		(void)close(fd);
+		(void)urds_sys_close(fd);
 		return -URDS_ENOMEM;
 	}
 	*out = &l->base; /* before the answer can come */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "platform/errno.h"
+#include "platform/posix/nocancel.h"
 
 #define BUSY 0x80000000u /* beside the URDS_POLL_* bits in tcp_link.pending */
 #define ENDED (URDS_POLL_RDHUP | URDS_POLL_HUP | URDS_POLL_ERR)
@@ -132,7 +133,7 @@ void urds_tcp_link_put(struct tcp_link *l)
 	if (l->next)
 		l->next->pprev = l->pprev;
 	urds_lock_release(&t->lock);
-	(void)close(l->fd);
+	(void)urds_sys_close(l->fd);
 	/* Not for one that the sink was never told of. */
 	if (is_closed(l) && t->base.sink->on_closed)
 		t->base.sink->on_closed(&l->base);

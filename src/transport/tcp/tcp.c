@@ -76,6 +76,23 @@ struct urds_tcp_stats *urds_tcp_stats(struct urds_transport *base)
 	return &urds_tcp_of(base)->stats;
 }
 
+void urds_tcp_rearm(struct urds_transport *base)
+{
+	struct tcp *t = urds_tcp_of(base);
+
+	urds_lock_acquire(&t->lock);
+	for (struct tcp_listener *ls = t->listeners; ls; ls = ls->next)
+		(void)urds_poller_rearm(t->poller, &ls->src, ls->fd, URDS_POLL_IN);
+	for (struct tcp_link *l = t->links; l; l = l->next) {
+		urds_lock_acquire(&l->lock);
+		if (l->is_registered && !atomic_load_explicit(&l->is_closed, memory_order_relaxed))
+			(void)urds_poller_rearm(t->poller, &l->src, l->fd,
+						URDS_POLL_IN | URDS_POLL_OUT | URDS_POLL_RDHUP);
+		urds_lock_release(&l->lock);
+	}
+	urds_lock_release(&t->lock);
+}
+
 static void close_all(struct tcp *t) URDS_HOLDS(&t->lock)
 {
 	/* Plain close: the parent shares the connections, so nothing goes out; and nothing is taken

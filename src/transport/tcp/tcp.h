@@ -49,6 +49,10 @@ int urds_tcp_adopt(struct urds_transport *t, int fd, void *user, struct urds_lin
 enum urds_tcp_fork { URDS_TCP_FORK_PREPARE, URDS_TCP_FORK_PARENT, URDS_TCP_FORK_CHILD };
 void urds_tcp_fork(struct urds_transport *t, enum urds_tcp_fork stage);
 
+/* Reports again what every link and listener has to report: events that a thread had fetched may have vanished
+ * with it. */
+void urds_tcp_rearm(struct urds_transport *t);
+
 /* The tables, for whoever replaces one of them. */
 extern const struct urds_data_ops urds_tcp_data;
 extern const struct urds_connect_ops urds_tcp_connect;

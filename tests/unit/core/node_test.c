@@ -30,7 +30,7 @@ static void node__local_map_flips_and_counts(void)
 	CHECK_EQ(urds_localmap_flip(&m, &mem.m, 9, true), 0);
 	CHECK_EQ(urds_localmap_flip(&m, &mem.m, 65535, true), 1);
 	CHECK_EQ(m.gen, 2);
-	CHECK(urds_congmap_test(urds_localmap_bits(&m), 65535));
+	CHECK(urds_localmap_bits(&m) && urds_congmap_test(urds_localmap_bits(&m), 65535));
 	CHECK_EQ(urds_localmap_flip(&m, &mem.m, 9, false), 1);
 	CHECK_EQ(urds_localmap_flip(&m, &mem.m, 65535, false), 1);
 	CHECK(!urds_localmap_bits(&m)); /* all clear needs none */

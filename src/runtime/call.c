@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Calls of the public interface and their threads: what a signal handler may do that interrupts one, what becomes
+ * of one that is left by longjmp or cancellation, and how one waits to be woken.
+ *
+ * A call holds no lock and no role in a blocking system call. There it may be left: by cancellation, and then it
+ * gives back what it had when its thread ends; by longjmp from a handler, and then when its thread calls
+ * again. Anywhere else cancellation takes no effect (platform/posix/nocancel.h), and a handler is turned away.
+ */
+#include "runtime/call.h"
+
+#include <pthread.h>
+
+#include "platform/clock.h"
+#include "platform/futex.h"
+
+/* How far below the frame of a wait the frames of a handler that interrupts it begin at least, and how far below
+ * it those of a later call from the same place may reach. */
+#define FRAME_SLACK 512
+
+_Thread_local struct call_thread call_me __attribute__((tls_model("initial-exec")));
+#define me call_me
+
+static void list_take_off(struct wait_list *l, struct urds_request *r);
+static bool is_on_list(const struct wait_list *l, const struct urds_request *r);
+
+/* A call of this thread was left in its wait by longjmp or cancellation: what it had is given back. */
+static void abandon(struct call_thread *t)
+{
+	struct waiter *w = &t->w;
+	struct urds_ctx *e = t->leads;
+	struct urds_sock *s = w->holds;
+
+	t->leads = NULL;
+	t->state = CALL_IN;
+	if (w->list && atomic_load(&s->e->is_dead)) { /* the parent's, or leaked for our sake: nobody is there */
+		w->list = NULL;
+		memset(&t->batch, 0, sizeof t->batch);
+		e = NULL;
+	}
+	if (w->list) {
+		bool woken;
+
+		set_asleep(s->e, w, false);
+		urds_lock_acquire(w->lock);
+		woken = urds_request_is_over(&w->req);
+		if (is_on_list(w->list, &w->req))
+			list_take_off(w->list, &w->req);
+		if (woken && w->list->first)
+			wait_list_wake(s->e, w->list, 1, 0); /* what it was woken for is another's now */
+		urds_lock_release(w->lock);
+	}
+	urds_poller_dispatch(&t->batch);
+	if (e) {
+		urds_ns since = t->led_since;
+
+		if (atomic_compare_exchange_strong(&e->led_since, &since, 0)) { /* not relieved yet */
+			atomic_store(&e->lead_inside, false);
+			atomic_store(&e->leader, 0);
+		}
+		engine_kick(e);
+		promote_sleeper(e);
+	}
+	if (w->list) {
+		w->list = NULL;
+		if (w->is_any)
+			atomic_fetch_sub(&s->any_waiters, 1);
+		if (w->holds_peer)
+			peer_drop(w->holds_peer);
+		sock_drop(s);
+	}
+	t->in_use = false;
+	t->state = CALL_OUT;
+}
+
+/* Is the wait that this thread was in gone, and we are not in a handler on top of it? */
+static bool __attribute__((noinline, no_sanitize("address", "thread"))) is_abandoned(void)
+{
+	stack_t ss;
+
+	if (sigaltstack(NULL, &ss) == 0 && (ss.ss_flags & SS_ONSTACK))
+		return false;
+	if ((char *)__builtin_frame_address(0) + FRAME_SLACK > me.frame)
+		return true;
+	/* A later call, deeper than that one was: then its frame was written over. */
+	return *me.mark != (uintptr_t)me.mark + me.serial;
+}
+
+static bool __attribute__((noinline)) call_enter_slow(void)
+{
+	if (me.state == CALL_IN)
+		return false;
+	if (is_abandoned()) {
+		abandon(&me);
+		me.state = CALL_IN;
+		return true;
+	}
+	me.below = CALL_BLOCKED;
+	me.state = CALL_IN;
+	return true;
+}
+
+bool call_enter(void)
+{
+	if (me.state != CALL_OUT)
+		return call_enter_slow();
+	me.state = CALL_IN;
+	return true;
+}
+
+void call_leave(void)
+{
+	sig_atomic_t below = me.below;
+
+	me.below = CALL_OUT;
+	me.state = below;
+}
+
+bool call_is_blocked(void)
+{
+	return me.state == CALL_BLOCKED;
+}
+
+static pthread_key_t exit_key;
+static struct urds_once exit_once;
+
+static void thread_exits(void *arg)
+{
+	struct call_thread *t = arg;
+
+	if (t->state == CALL_BLOCKED)
+		abandon(t);
+}
+
+static void make_key(void)
+{
+	pthread_key_create(&exit_key, thread_exits);
+}
+
+/* ---------------------------------------------------------------- waiters */
+
+struct waiter *waiter_get(void)
+{
+	if (me.in_use)
+		return NULL;
+	urds_once(&exit_once, make_key);
+	if (!pthread_getspecific(exit_key))
+		pthread_setspecific(exit_key, &me);
+	me.in_use = true;
+	me.w.is_any = false;
+	return &me.w;
+}
+
+bool waiter_is_over(void)
+{
+	return me.leads && urds_request_is_over(&me.w.req);
+}
+
+void waiter_link(struct waiter *w, struct wait_list *l, struct urds_lock *lock, struct urds_sock *s,
+		 struct peer *p)
+{
+	w->list = l;
+	w->lock = lock;
+	w->holds = s;
+	w->holds_peer = p;
+	w->req.next = NULL;
+	w->req.prev = l->last;
+	if (l->last)
+		l->last->next = &w->req;
+	else
+		l->first = &w->req;
+	l->last = &w->req;
+	urds_request_queue(&w->req);
+}
+
+static void list_take_off(struct wait_list *l, struct urds_request *r)
+{
+	if (r->prev)
+		r->prev->next = r->next;
+	else
+		l->first = r->next;
+	if (r->next)
+		r->next->prev = r->prev;
+	else
+		l->last = r->prev;
+	r->next = r->prev = NULL;
+}
+
+static bool is_on_list(const struct wait_list *l, const struct urds_request *r)
+{
+	return r->prev || l->first == r;
+}
+
+void waiter_put(struct waiter *w)
+{
+	urds_lock_acquire(w->lock);
+	if (is_on_list(w->list, &w->req))
+		list_take_off(w->list, &w->req);
+	urds_lock_release(w->lock);
+	w->list = NULL;
+	me.in_use = false;
+}
+
+static void finish(struct urds_ctx *e, struct wait_list *l, struct urds_request *r, int result)
+{
+	list_take_off(l, r);
+	if (!urds_request_claim(r))
+		return;
+	if (urds_request_complete(r, result))
+		urds_futex_wake(&r->state, 1);
+	else if (me.leads != e && urds_doorbell_ring(&e->lead_bell))
+		urds_wake_ring(&e->wake);
+}
+
+void wait_list_wake(struct urds_ctx *e, struct wait_list *l, unsigned n, int result)
+{
+	for (; n > 0 && l->first; n--)
+		finish(e, l, l->first, result);
+}
+
+void wait_list_wake_port(struct urds_ctx *e, struct wait_list *l, uint16_t port)
+{
+	struct urds_request *r = l->first, *next;
+
+	for (; r; r = next) {
+		next = r->next;
+		if (urds_container_of(r, struct waiter, req)->port == port)
+			finish(e, l, r, 0);
+	}
+}
+
+void wait_list_wake_sock(struct urds_ctx *e, struct wait_list *l, const struct urds_sock *s)
+{
+	struct urds_request *r = l->first, *next;
+
+	for (; r; r = next) {
+		next = r->next;
+		if (urds_container_of(r, struct waiter, req)->holds == s)
+			finish(e, l, r, 0);
+	}
+}
+
+/* ---------------------------------------------------------------- sleepers */
+
+void promote_sleeper(struct urds_ctx *e)
+{
+	if (!atomic_load(&e->nsleepers))
+		return;
+	urds_lock_acquire(&e->sleepers_lock);
+	if (e->sleepers)
+		urds_futex_wake(&e->sleepers->req.state, 1);
+	urds_lock_release(&e->sleepers_lock);
+}
+
+void set_asleep(struct urds_ctx *e, struct waiter *w, bool asleep)
+{
+	if (w->is_asleep == asleep)
+		return;
+	urds_lock_acquire(&e->sleepers_lock);
+	if (asleep) {
+		w->asleep_prev = NULL;
+		w->asleep_next = e->sleepers;
+		if (e->sleepers)
+			e->sleepers->asleep_prev = w;
+		e->sleepers = w;
+		atomic_fetch_add(&e->nsleepers, 1);
+	} else {
+		if (w->asleep_prev)
+			w->asleep_prev->asleep_next = w->asleep_next;
+		else
+			e->sleepers = w->asleep_next;
+		if (w->asleep_next)
+			w->asleep_next->asleep_prev = w->asleep_prev;
+		atomic_fetch_sub(&e->nsleepers, 1);
+	}
+	w->is_asleep = asleep;
+	urds_lock_release(&e->sleepers_lock);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What call.c and wait.c know about the thread they run in.
+ */
+#ifndef URDS_RUNTIME_CALL_H
+#define URDS_RUNTIME_CALL_H
+
+#include <signal.h>
+
+#include "runtime/engine.h"
+
+enum call_state { CALL_OUT = 0, CALL_IN, CALL_BLOCKED };
+
+/* Only its own thread touches it; handlers that interrupt that thread too, hence the order of things. */
+struct call_thread {
+	struct waiter w;
+	bool in_use;
+	volatile sig_atomic_t state; /* enum call_state */
+	volatile sig_atomic_t below; /* the state to go back to: CALL_BLOCKED in a handler's call */
+	bool is_loop;		     /* the loop thread */
+	bool steps_aside;	     /* it has got a wake-up that was for another */
+	struct urds_ctx *leads;	     /* drives it as the leader: needs no bell; or NULL */
+	urds_ns led_since;	     /* what it last wrote there */
+	unsigned misses, skipped;    /* spins */
+	char *frame;		     /* of the wait */
+	volatile uintptr_t *mark;    /* in that frame; holds its own address + serial while the frame lives */
+	uintptr_t serial;
+	struct urds_poll_batch batch;
+};
+
+extern _Thread_local struct call_thread call_me __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Around a blocking system call: nothing is held. */
+static inline void call_block(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	call_me.state = CALL_BLOCKED;
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+static inline void call_unblock(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	call_me.state = CALL_IN;
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* Blocked calls asleep on their futex, one of which may have to lead. */
+void set_asleep(struct urds_ctx *e, struct waiter *w, bool asleep);
+/* Some sleeper is told that there is no leader. */
+void promote_sleeper(struct urds_ctx *e);
+
+#endif
