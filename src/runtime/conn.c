@@ -155,7 +155,7 @@ static void post(struct peer *p, struct path *h, bool answer, struct todo *t)
 static void restarted(struct peer *p, struct path *h)
 {
 	urds_count(p->e, URDS_C_peer_restarted, 1);
-	h->rx.next_rx = 0; /* rx role of h is held by the reader of the probe */
+	/* Its own expectation was set by the probe that told us. */
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		struct path *other = peer_path_if(p, i);
 
@@ -427,6 +427,8 @@ void path_end(struct path *h)
 	atomic_store(&h->must_drop, false);
 	l->t->connect->close(l, how);
 	urds_count(p->e, URDS_C_conn_reset, 1);
+	if (h->slot == 0)
+		peer_new_map(p, NULL); /* what it said of its ports may not hold any more (C2, C3) */
 	PEER_EVENT(p, NULL, urds_peer_down(&p->core, h->slot, urds_clock_ns(), urds_random64(), &out));
 }
 
@@ -548,6 +550,16 @@ static void on_accept(struct urds_listener *ls, struct urds_link *l, const struc
 		urds_count(e, URDS_C_conn_refused, 1);
 		l->t->connect->close(l, URDS_CLOSE_RESET);
 		return;
+	}
+	/* The end of a connection that this one replaces may be there to be read. */
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h;
+
+		urds_lock_acquire(&p->lock);
+		h = peer_path_if(p, i);
+		urds_lock_release(&p->lock);
+		if (h)
+			path_receive(h);
 	}
 	PEER_EVENT(p, l, urds_peer_accepted(&p->core, from_port, urds_clock_ns(), &out));
 	peer_collect(p);

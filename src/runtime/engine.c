@@ -27,6 +27,9 @@ const char *const urds_counter_names[URDS_C_MAX] = {
 
 /* A prepare that waits for every lock of every context would deadlock with a signal handler; the child uses
  * nothing but descriptors, so only the list is held. */
+static void fork_prepare(void) URDS_UNCHECKED;
+static void fork_parent(void) URDS_UNCHECKED;
+
 static void fork_prepare(void)
 {
 	urds_lock_acquire(&all_lock);

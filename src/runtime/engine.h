@@ -335,6 +335,8 @@ void maps_push(struct node *n);
 /* ---- rx.c */
 void path_receive(struct path *p);
 void ready_push(struct path *p);
+/* The peer's congestion map; NULL: all clear. Wakes those who wait for a port that it clears. */
+void peer_new_map(struct peer *p, const uint8_t *map);
 /* Reads what is known to wait. Return: was there anything? */
 bool ready_run(struct urds_ctx *e);
 

@@ -113,23 +113,20 @@ static void pong(struct path *h, uint16_t port)
 	urds_count(p->e, rc < 0 ? URDS_C_pong_dropped : URDS_C_send_pong, 1);
 }
 
-static void new_map(struct path *h, struct urds_rx_item *it)
+void peer_new_map(struct peer *p, const uint8_t *map)
 {
-	struct peer *p = h->peer;
 	struct urds_congmap_diff d;
 	uint8_t *was;
 	int port;
 
-	urds_count(p->e, URDS_C_cong_update_received, 1);
 	urds_lock_acquire(&p->lock);
-	if (urds_remotemap_update(&p->rmap, &p->e->pool.mem, it->payload, &was, &d) == 0) {
+	if (urds_remotemap_update(&p->rmap, &p->e->pool.mem, map, &was, &d) == 0) {
 		atomic_store(&p->congested, p->rmap.congested);
 		while (was && (port = urds_congmap_diff_next(&d)) >= 0)
 			wait_list_wake_port(p->e, &p->cong_waiters, (uint16_t)port);
 		urds_remotemap_free_old(&p->e->pool.mem, was);
 	}
 	urds_lock_release(&p->lock);
-	urds_buf_drop(it->buf);
 }
 
 /* An urds peer's messages are acknowledged when there are many, when it asks, or after a while. */
@@ -182,7 +179,9 @@ static void handle(struct path *h, struct urds_rx_batch *b)
 			path_probed(h, it->kind == URDS_RX_ANSWER, &b->probe);
 			break;
 		case URDS_RX_MAP:
-			new_map(h, it);
+			urds_count(e, URDS_C_cong_update_received, 1);
+			peer_new_map(h->peer, it->payload);
+			urds_buf_drop(it->buf);
 			break;
 		case URDS_RX_CONTROL:
 			urds_buf_drop(it->buf); /* no control we asked for: unknown ones are skipped */
