@@ -427,6 +427,9 @@ void path_end(struct path *h)
 	atomic_store(&h->must_drop, false);
 	l->t->connect->close(l, how);
 	urds_count(p->e, URDS_C_conn_reset, 1);
+	/* Else a sender could wait for ever for a map that a restarted peer has no reason to send. */
+	if (h->slot == 0)
+		peer_forget_map(p);
 	PEER_EVENT(p, NULL, urds_peer_down(&p->core, h->slot, urds_clock_ns(), urds_random64(), &out));
 }
 

@@ -334,6 +334,8 @@ void maps_push(struct node *n);
 
 /* ---- rx.c */
 void path_receive(struct path *p);
+/* The connection that brought the peer's congestion map is gone: nothing is known to be congested. */
+void peer_forget_map(struct peer *p);
 void ready_push(struct path *p);
 /* Reads what is known to wait. Return: was there anything? */
 bool ready_run(struct urds_ctx *e);

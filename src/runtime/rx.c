@@ -113,22 +113,35 @@ static void pong(struct path *h, uint16_t port)
 	urds_count(p->e, rc < 0 ? URDS_C_pong_dropped : URDS_C_send_pong, 1);
 }
 
-static void new_map(struct path *h, struct urds_rx_item *it)
+/* The peer's congestion map is @bits now; whoever waits for a port that cleared is woken. */
+static void set_map(struct peer *p, const uint8_t *bits)
 {
-	struct peer *p = h->peer;
 	struct urds_congmap_diff d;
 	uint8_t *was;
 	int port;
 
-	urds_count(p->e, URDS_C_cong_update_received, 1);
 	urds_lock_acquire(&p->lock);
-	if (urds_remotemap_update(&p->rmap, &p->e->pool.mem, it->payload, &was, &d) == 0) {
+	if (urds_remotemap_update(&p->rmap, &p->e->pool.mem, bits, &was, &d) == 0) {
 		atomic_store(&p->congested, p->rmap.congested);
 		while (was && (port = urds_congmap_diff_next(&d)) >= 0)
 			wait_list_wake_port(p->e, &p->cong_waiters, (uint16_t)port);
 		urds_remotemap_free_old(&p->e->pool.mem, was);
 	}
 	urds_lock_release(&p->lock);
+}
+
+void peer_forget_map(struct peer *p)
+{
+	static const uint8_t clear[URDS_CONGMAP_LEN];
+
+	if (atomic_load(&p->congested))
+		set_map(p, clear);
+}
+
+static void new_map(struct path *h, struct urds_rx_item *it)
+{
+	urds_count(h->peer->e, URDS_C_cong_update_received, 1);
+	set_map(h->peer, it->payload);
 	urds_buf_drop(it->buf);
 }
 
