@@ -334,6 +334,7 @@ void maps_push(struct node *n);
 
 /* ---- rx.c */
 void path_receive(struct path *p);
+/* The connection that brought the peer's congestion map is gone: nothing is known to be congested. */
 void ready_push(struct path *p);
 /* The peer's congestion map; NULL: all clear. Wakes those who wait for a port that it clears. */
 void peer_new_map(struct peer *p, const uint8_t *map);
