@@ -2,19 +2,16 @@
  *
  * Carrying out a peer's actions; bytes in and out.
  */
-#include "host.h"
+#include "host_priv.h"
 
 #include <assert.h>
 #include <stdio.h>
 
 enum { ROLE_NEW, ROLE_DIAL, ROLE_PATH, ROLE_PARKED };
 
-static void do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *link);
-static void transmit(struct hpeer *hp, unsigned slot);
 static void receive(struct hpeer *hp, unsigned slot);
 static void lose(struct hpeer *hp, unsigned slot);
 static void new_map(struct hpeer *hp, const uint8_t *now);
-static void arm(struct host *h);
 
 struct urds_addr sim_addr(unsigned last)
 {
@@ -23,7 +20,7 @@ struct urds_addr sim_addr(unsigned last)
 	return a;
 }
 
-static struct hpeer *peer_of(struct host *h, const struct urds_addr *a)
+struct hpeer *host_peer(struct host *h, const struct urds_addr *a)
 {
 	struct hpeer **p = h->peers;
 
@@ -102,7 +99,7 @@ static void ack_seq(struct hpeer *hp, unsigned slot, uint64_t seq)
 	} while (more);
 }
 
-static void transmit(struct hpeer *hp, unsigned slot)
+void host_transmit(struct hpeer *hp, unsigned slot)
 {
 	struct hpath *pa = &hp->path[slot];
 	struct host *h = hp->host;
@@ -160,7 +157,7 @@ static void attach(struct hpeer *hp, unsigned slot, struct vend *link)
 	pa->unacked = 0;
 	urds_peer_probe(&hp->peer, hp->host->incarnation, &us);
 	urds_path_tx_up(&pa->tx, urds_peer_slot(&hp->peer, slot)->state == URDS_SLOT_HELD, &us);
-	transmit(hp, slot);
+	host_transmit(hp, slot);
 	receive(hp, slot);
 	if (pa->link == link && v_ended(link))
 		lose(hp, slot);
@@ -186,7 +183,7 @@ static void lose(struct hpeer *hp, unsigned slot)
 		new_map(hp, NULL);
 	hp->host->drops++;
 	urds_peer_down(&hp->peer, slot, now_of(hp), rnd_of(hp), &out);
-	do_out(hp, &out, NULL);
+	host_do_out(hp, &out, NULL);
 }
 
 static void new_map(struct hpeer *hp, const uint8_t *now)
@@ -205,14 +202,14 @@ static void post(struct hpeer *hp, unsigned slot, uint16_t sport, uint16_t dport
 	urds_peer_probe(&hp->peer, hp->host->incarnation, &us);
 	if (urds_path_tx_post(&hp->path[slot].tx, sport, dport, has_ext ? &us : NULL) < 0)
 		hp->host->nomem++;
-	transmit(hp, slot);
+	host_transmit(hp, slot);
 }
 
 static const char *const act_name[] = {"dial",	 "knock", "hang up", "attach", "close",	    "park",
 				       "promote", "evict", "drop",    "proven", "probe",     "answer",
 				       "kind",	 "restarted", "check"};
 
-static void do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *link)
+void host_do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *link)
 {
 	struct host *h = hp->host;
 
@@ -262,7 +259,7 @@ static void do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *lin
 		case URDS_ACT_PROVEN:
 			if (hp->path[slot].link)
 				urds_path_tx_proven(&hp->path[slot].tx);
-			transmit(hp, slot);
+			host_transmit(hp, slot);
 			break;
 		case URDS_ACT_PROBE:
 			post(hp, slot, URDS_PROBE_PORT, 0, true);
@@ -275,7 +272,7 @@ static void do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *lin
 			hp->path[slot].ack = urds_path_rx_ack(&hp->path[slot].rx);
 			urds_path_tx_want_ack(&hp->path[slot].tx);
 			ack_pos(hp, slot);
-			transmit(hp, slot);
+			host_transmit(hp, slot);
 			break;
 		case URDS_ACT_RESTARTED:
 			/* This slot's expectation was set by the probe that said so. */
@@ -288,7 +285,7 @@ static void do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *lin
 			if (!hp->path[slot].link)
 				break;
 			urds_peer_silence(&hp->peer, slot, v_silence(hp->path[slot].link), h->v.sim->now, &more);
-			do_out(hp, &more, NULL);
+			host_do_out(hp, &more, NULL);
 			break;
 		}
 	}
@@ -302,10 +299,10 @@ static void flip(struct host *h, uint16_t port, bool congested)
 	if (urds_localmap_flip(&h->map, &h->mem.m, port, congested) != 1)
 		return;
 	for (unsigned i = 0; i < HOST_PEERS && h->peers[i]; i++)
-		transmit(h->peers[i], 0);
+		host_transmit(h->peers[i], 0);
 }
 
-static void read_all(struct host *h, struct hsock *s)
+void host_read_all(struct host *h, struct hsock *s)
 {
 	struct urds_rxq_ent e;
 
@@ -340,7 +337,7 @@ static void deliver(struct hpeer *hp, const struct urds_rx_item *it)
 	if (news & URDS_RXQ_CONGESTED)
 		flip(h, it->dport, true);
 	if (!h->conf.reads_late)
-		read_all(h, s);
+		host_read_all(h, s);
 }
 
 static void item(struct hpeer *hp, unsigned slot, const struct urds_rx_batch *b, const struct urds_rx_item *it)
@@ -357,7 +354,7 @@ static void item(struct hpeer *hp, unsigned slot, const struct urds_rx_batch *b,
 	case URDS_RX_PROBE:
 	case URDS_RX_ANSWER:
 		urds_peer_probed(&hp->peer, slot, it->kind == URDS_RX_ANSWER, &b->probe, now_of(hp), &out);
-		do_out(hp, &out, NULL);
+		host_do_out(hp, &out, NULL);
 		break;
 	case URDS_RX_MAP:
 		new_map(hp, it->payload);
@@ -405,7 +402,7 @@ static void receive(struct hpeer *hp, unsigned slot)
 			hp->host->dropped_old += b.dropped_old;
 			if (b.headers > 0) {
 				urds_peer_heard(&hp->peer, slot, now_of(hp), &out);
-				do_out(hp, &out, NULL);
+				host_do_out(hp, &out, NULL);
 			}
 			for (size_t i = 0; i < b.n; i++)
 				item(hp, slot, &b, &b.v[i]);
@@ -429,7 +426,7 @@ static void receive(struct hpeer *hp, unsigned slot)
 	if (pa->link != link)
 		return;
 	urds_path_rx_idle(&pa->rx);
-	transmit(hp, slot);
+	host_transmit(hp, slot);
 	if (eof)
 		lose(hp, slot);
 }
@@ -441,7 +438,7 @@ static void on_ready(struct vhost *v, struct vend *e);
 static void on_accepted(struct vhost *v, struct vend *e, const struct urds_addr *from, uint16_t port)
 {
 	struct host *h = urds_container_of(v, struct host, v);
-	struct hpeer *hp = peer_of(h, from);
+	struct hpeer *hp = host_peer(h, from);
 	struct urds_peer_out out = {0};
 
 	/* What has come on the connections we have, their end above all, was before this one: the slot it is to have
@@ -450,9 +447,9 @@ static void on_accepted(struct vhost *v, struct vend *e, const struct urds_addr 
 		if (hp->path[i].link)
 			on_ready(v, hp->path[i].link);
 	urds_peer_accepted(&hp->peer, port, v->sim->now, &out);
-	do_out(hp, &out, e);
+	host_do_out(hp, &out, e);
 	host_kick(h);
-	arm(h);
+	host_arm(h);
 }
 
 static void on_dialled(struct vhost *v, struct vend *e, bool ok)
@@ -466,9 +463,9 @@ static void on_dialled(struct vhost *v, struct vend *e, bool ok)
 	if (!ok)
 		v_close(e, false);
 	urds_peer_dialled(&hp->peer, slot, ok, v->sim->now, rnd_of(hp), &out);
-	do_out(hp, &out, e);
+	host_do_out(hp, &out, e);
 	host_kick(h);
-	arm(h);
+	host_arm(h);
 }
 
 static void on_ready(struct vhost *v, struct vend *e)
@@ -496,260 +493,11 @@ static void on_ready(struct vhost *v, struct vend *e)
 			if (v_ended(e))
 				lose(hp, slot);
 			else
-				transmit(hp, slot);
+				host_transmit(hp, slot);
 		}
 	}
 	host_kick(h);
-	arm(h);
+	host_arm(h);
 }
 
-/* ---- time ---- */
-
-static unsigned pending_of(const struct hpeer *hp)
-{
-	unsigned pending = 0;
-
-	for (unsigned i = 0; i < URDS_PATHS_MAX; i++)
-		if (!urds_log_is_empty(&hp->path[i].tx.log))
-			pending |= 1u << i;
-	return pending;
-}
-
-static bool watches(const struct hpeer *hp, unsigned i)
-{
-	return hp->path[i].link && v_silence(hp->path[i].link) > 0;
-}
-
-static void on_timer(void *arg, uint64_t at)
-{
-	struct host *h = arg;
-
-	if (at != h->timer_at || !h->is_alive)
-		return;
-	h->timer_at = URDS_NEVER;
-	if (h->v.is_stopped) {
-		h->timer_at = h->v.sim->now + URDS_MS(10);
-		sim_at(h->v.sim, h->timer_at, on_timer, h, h->timer_at);
-		return;
-	}
-	for (unsigned k = 0; k < HOST_PEERS && h->peers[k]; k++) {
-		struct hpeer *hp = h->peers[k];
-		struct urds_peer_out out = {0};
-
-		urds_peer_tick(&hp->peer, pending_of(hp), h->v.sim->now, sim_rnd(h->v.sim), &out);
-		do_out(hp, &out, NULL);
-		for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-			struct hpath *pa = &hp->path[i];
-
-			if (watches(hp, i)) {
-				urds_peer_silence(&hp->peer, i, v_silence(pa->link), h->v.sim->now, &out);
-				do_out(hp, &out, NULL);
-			}
-			if (pa->link && pa->ack_at <= h->v.sim->now) {
-				pa->ack_at = URDS_NEVER;
-				urds_path_tx_want_ack(&pa->tx);
-				transmit(hp, i);
-			}
-		}
-	}
-	if (h->conf.reads_late)
-		for (unsigned i = 0; i < HOST_SOCKS; i++)
-			if (h->socks[i].is_open)
-				read_all(h, &h->socks[i]);
-	host_kick(h);
-	arm(h);
-}
-
-static void arm(struct host *h)
-{
-	urds_ns d = URDS_NEVER;
-
-	for (unsigned k = 0; k < HOST_PEERS && h->peers[k]; k++) {
-		const struct hpeer *hp = h->peers[k];
-		urds_ns t = urds_peer_deadline(&hp->peer, pending_of(hp));
-
-		d = t < d ? t : d;
-		for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-			if (hp->path[i].link && hp->path[i].ack_at < d)
-				d = hp->path[i].ack_at;
-			if (watches(hp, i) && h->v.sim->now + URDS_SEC(1) < d)
-				d = h->v.sim->now + URDS_SEC(1);
-		}
-	}
-	for (unsigned i = 0; h->conf.reads_late && i < HOST_SOCKS; i++)
-		if (h->socks[i].is_open && h->socks[i].rxq.count > 0 && h->v.sim->now + URDS_MS(3) < d)
-			d = h->v.sim->now + URDS_MS(3);
-	if (d == URDS_NEVER || d >= h->timer_at)
-		return;
-	h->timer_at = d;
-	sim_at(h->v.sim, d, on_timer, h, d);
-}
-
-/* ---- programs ---- */
-
-static bool send_one(struct host *h, struct hsock *s, unsigned f, struct flow *fl)
-{
-	struct hpeer *hp = peer_of(h, &fl->to);
-	unsigned slot = urds_peer_slot_for(&hp->peer, fl->sport);
-	struct urds_path_tx *tx = &hp->path[slot].tx;
-	uint32_t len = fl->len[fl->sent];
-	struct urds_buf *big = NULL;
-	struct urds_log_claim c;
-	struct urds_peer_out out = {0};
-
-	if (urds_remotemap_test(&hp->map, fl->dport) || urds_txq_charge(&s->txq, len) < 0)
-		return false;
-	if (len > URDS_LOG_INLINE_MAX)
-		big = urds_buf_new(&h->mem.m, urds_buf_blocks(URDS_HDR_LEN + len));
-	if ((len > URDS_LOG_INLINE_MAX && !big) || urds_log_claim(&tx->log, len, s, fl->dport, big, &c) < 0) {
-		urds_buf_drop(big);
-		s->txq.queued -= len;
-		h->nomem++;
-		return false;
-	}
-	urds_hdr_put_data(c.wire, c.seq, len, fl->sport, fl->dport);
-	check_fill(c.wire + URDS_HDR_LEN, f, fl->sent, len);
-	urds_log_commit(&c);
-	fl->sent++;
-	if (hp->path[slot].link) {
-		transmit(hp, slot);
-	} else {
-		urds_peer_want(&hp->peer, slot, h->v.sim->now, &out);
-		do_out(hp, &out, NULL);
-	}
-	return true;
-}
-
-void host_kick(struct host *h)
-{
-	struct check *c = h->check;
-
-	if (!h->is_alive || h->v.is_stopped)
-		return;
-	for (unsigned f = 0; f < c->n; f++) {
-		struct flow *fl = &c->flows[f];
-
-		if (!urds_addr_eq(&fl->from, &h->v.addr))
-			continue;
-		for (unsigned i = 0; i < HOST_SOCKS; i++)
-			while (h->socks[i].is_open && h->socks[i].bound.at.port == fl->sport &&
-			       fl->sent < fl->n && send_one(h, &h->socks[i], f, fl))
-				;
-	}
-	arm(h);
-}
-
-struct hsock *host_bind(struct host *h, uint16_t port)
-{
-	struct hsock *s = h->socks;
-
-	while (s->is_open)
-		s++;
-	assert(s < h->socks + HOST_SOCKS);
-	memset(s, 0, sizeof *s);
-	s->is_open = true;
-	s->bound.at.addr = h->v.addr;
-	s->bound.at.port = port;
-	urds_rxq_init(&s->rxq, &h->mem.m);
-	urds_rxq_limit(&s->rxq, h->conf.rcvbuf);
-	s->txq.sndbuf = h->conf.sndbuf;
-	if (urds_bindtab_add(&h->bound, &s->bound) < 0)
-		abort();
-	return s;
-}
-
-/* ---- life ---- */
-
-static const struct vhost_ops ops = {on_accepted, on_dialled, on_ready};
-
-static void start(struct host *h)
-{
-	test_mem_init(&h->mem);
-	h->bound.mem = &h->mem.m;
-	h->incarnation = (uint32_t)(h->v.sim->now / 1000) | 1;
-	h->timer_at = URDS_NEVER;
-	h->is_alive = true;
-	h->v.is_listening = true;
-	h->v.is_stopped = false;
-}
-
-void host_init(struct host *h, struct sim *s, struct check *c, unsigned last, const struct host_conf *conf)
-{
-	memset(h, 0, sizeof *h);
-	h->v.ops = &ops;
-	h->v.addr = sim_addr(last);
-	h->check = c;
-	h->conf = *conf;
-	v_host_add(s, &h->v);
-	start(h);
-}
-
-static void release(struct host *h)
-{
-	for (unsigned i = 0; i < HOST_SOCKS; i++)
-		if (h->socks[i].is_open) {
-			urds_bindtab_remove(&h->bound, &h->socks[i].bound);
-			urds_rxq_fini(&h->socks[i].rxq);
-		}
-	memset(h->socks, 0, sizeof h->socks);
-	for (unsigned k = 0; k < HOST_PEERS && h->peers[k]; k++) {
-		struct hpeer *hp = h->peers[k];
-
-		for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-			urds_path_tx_fini(&hp->path[i].tx);
-			urds_path_rx_reset(&hp->path[i].rx);
-		}
-		urds_free(&h->mem.m, hp->map.bits, URDS_CONGMAP_LEN);
-		urds_peer_fini(&hp->peer);
-		free(hp);
-		h->peers[k] = NULL;
-	}
-	urds_localmap_fini(&h->map, &h->mem.m);
-	memset(&h->map, 0, sizeof h->map);
-	urds_bindtab_fini(&h->bound);
-	if (h->mem.bytes || h->mem.blocks)
-		check_fail(h->check, "host %u: %zu bytes and %zu blocks leaked", h->v.addr.ip[15], h->mem.bytes,
-			   h->mem.blocks);
-}
-
-void host_kill(struct host *h)
-{
-	h->is_alive = false;
-	h->v.is_listening = false;
-	h->v.is_stopped = false;
-	v_kill(&h->v);
-	release(h);
-}
-
-void host_restart(struct host *h)
-{
-	check_restart(h->check, &h->v.addr, false);
-	start(h);
-}
-
-bool host_is_quiet(const struct host *h, const char **why)
-{
-	static char text[64];
-
-	*why = NULL;
-	for (unsigned k = 0; k < HOST_PEERS && h->peers[k]; k++)
-		if (pending_of(h->peers[k])) {
-			snprintf(text, sizeof text, "host %u, slots 0x%x: messages are unacknowledged",
-				 h->v.addr.ip[15], pending_of(h->peers[k]));
-			*why = text;
-		}
-	for (unsigned i = 0; i < HOST_SOCKS; i++) {
-		if (h->socks[i].is_open && h->socks[i].txq.queued > 0)
-			*why = "send buffer is charged";
-		if (h->socks[i].is_open && h->socks[i].rxq.count > 0)
-			*why = "messages are unread";
-	}
-	if (!*why && h->mem.blocks > 0)
-		*why = "blocks are held";
-	return !*why;
-}
-
-void host_fini(struct host *h)
-{
-	host_kill(h);
-}
+const struct vhost_ops host_ops = {on_accepted, on_dialled, on_ready};

@@ -52,6 +52,10 @@
 #define URDS_ACK_POLL_MIN_NS URDS_MS(100) /* sampling of TCP acks while anything is unacknowledged ... */
 #define URDS_ACK_POLL_MAX_NS URDS_SEC(1)  /* ... doubling up to this; none when idle */
 #define URDS_ROOM_POLL_NS URDS_MS(2) /* the same while a full socket is watched for room */
+/* What a kernel's TCP acknowledged this recently, at most so many bytes, is kept for a replay: a kernel that
+ * takes its connection down throws away what it acknowledged and had not read, and resets. */
+#define URDS_KEEP_NS URDS_MS(100)
+#define URDS_KEEP_BYTES (4u << 20)
 #define URDS_ACK_DELAY_NS URDS_MS(20) /* an urds peer's messages are acknowledged at least this soon */
 #define URDS_ACK_BYTES 131072u	      /* ... or after this many bytes; a sender short of room asks earlier */
 

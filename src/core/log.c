@@ -73,6 +73,7 @@ void urds_log_init(struct urds_log *l, struct urds_mem *mem, uint64_t base)
 	l->mem = mem;
 	l->next_seq = l->tail_seq = base;
 	l->run_end = l->replay_end = l->stamped = i;
+	atomic_init(&l->settled, i);
 	atomic_init(&l->claimed, i);
 	atomic_init(&l->freed, i);
 	urds_claim_rewind(&l->mark, i);
@@ -303,6 +304,51 @@ uint32_t urds_log_taken(struct urds_log *l, size_t bytes, uint32_t link_pos, uin
 	return out;
 }
 
+/* Adds an acknowledged message of @owner to @out. Return: false if it is full. */
+static bool tell(struct urds_log_freed_list *out, void *owner, uint32_t len)
+{
+	struct urds_log_freed *f = out->n > 0 ? &out->v[out->n - 1] : NULL;
+
+	if (!f || f->owner != owner) {
+		if (out->n == URDS_LOG_FREED_MAX)
+			return false;
+		f = &out->v[out->n++];
+		*f = (struct urds_log_freed){.owner = owner};
+	}
+	f->msgs++;
+	f->bytes += len;
+	return true;
+}
+
+bool urds_log_settle_pos(struct urds_log *l, uint32_t link_pos, struct urds_log_freed_list *out)
+{
+	/* After a rewind the mark is before it, until what is kept has gone out again. */
+	uint32_t end = urds_claim_sent(&l->mark), i = l->settled;
+	struct urds_log_chunk *c = l->oldest;
+	bool full = false;
+
+	out->n = 0;
+	for (; urds_claim_before(i, end); i++) {
+		struct urds_log_ent *e;
+		uint8_t state;
+
+		c = chunk_of(c, i);
+		e = chunk_ent(c, i - c->first);
+		state = atomic_load_explicit(&e->state, memory_order_relaxed);
+		if (state == URDS_CLAIM_TOMB || state == URDS_CLAIM_SKIPPED)
+			continue;
+		if (urds_claim_before(link_pos, e->link_end))
+			break;
+		if (e->owner && !tell(out, e->owner, e->len)) {
+			full = true;
+			break;
+		}
+		e->owner = NULL;
+	}
+	atomic_store_explicit(&l->settled, i, memory_order_relaxed);
+	return full;
+}
+
 /* Releases up to index @end (<= sent) while @link_pos, if given, covers them, and then what was cancelled
  * unsent: nobody will ever acknowledge that. */
 static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos, struct urds_log_freed_list *out)
@@ -315,7 +361,6 @@ static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos, 
 	if (i == sent)
 		return false;
 	for (; i != sent; i++) {
-		struct urds_log_freed *f = out->n > 0 ? &out->v[out->n - 1] : NULL;
 		struct urds_log_ent *e;
 		uint8_t state;
 
@@ -326,18 +371,11 @@ static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos, 
 		    (!urds_claim_before(i, end) || (link_pos && urds_claim_before(*link_pos, e->link_end))))
 			break;
 		if (state == URDS_CLAIM_TOMB || state == URDS_CLAIM_SKIPPED) {
-			atomic_fetch_sub_explicit(&l->tombs, 1, memory_order_relaxed); /* its owner was told when it was cancelled */
-		} else if (e->owner) {
-			if (!f || f->owner != e->owner) {
-				if (out->n == URDS_LOG_FREED_MAX) {
-					full = true;
-					break;
-				}
-				f = &out->v[out->n++];
-				*f = (struct urds_log_freed){.owner = e->owner};
-			}
-			f->msgs++;
-			f->bytes += e->len;
+			/* its owner was told when it was cancelled */
+			atomic_fetch_sub_explicit(&l->tombs, 1, memory_order_relaxed);
+		} else if (e->owner && !tell(out, e->owner, e->len)) {
+			full = true;
+			break;
 		}
 		if (e->is_big)
 			urds_buf_drop(ent_big(c, e));
@@ -348,6 +386,8 @@ static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos, 
 		l->replay_end = i; /* never falls so far behind that it looks ahead */
 	if (urds_claim_before(l->stamped, i))
 		l->stamped = i;
+	if (urds_claim_before(l->settled, i))
+		atomic_store_explicit(&l->settled, i, memory_order_relaxed);
 	if (l->tail_seq == l->next_seq)
 		free_before(l, NULL);
 	else
@@ -453,7 +493,7 @@ void urds_log_each(struct urds_log *l,
 	uint32_t sent = atomic_load_explicit(&l->mark.sent, memory_order_relaxed);
 	struct urds_log_chunk *c = l->oldest;
 
-	for (uint64_t seq = l->tail_seq; seq != l->next_seq; seq++) {
+	for (uint64_t seq = l->tail_seq + (l->settled - (uint32_t)l->tail_seq); seq != l->next_seq; seq++) {
 		uint32_t i = (uint32_t)seq;
 		const struct urds_log_ent *e;
 		uint8_t state;

@@ -38,9 +38,11 @@ struct urds_log {
 	struct urds_mem *mem;
 	/* append: */
 	uint64_t next_seq; /* next to claim; an entry's index is the low half of its number */
-	uint64_t tail_seq; /* first one not acknowledged */
+	uint64_t tail_seq; /* first one kept */
 	struct urds_log_chunk *newest;
 	_Atomic(uint32_t) tombs; /* cancelled and not yet passed by the tail; read by anyone as a hint */
+	_Atomic(uint32_t) settled; /* index: what is before it, from the tail on, is acknowledged and kept for a
+				    * replay; read by anyone as a hint */
 	/* append to write, tx to read: */
 	_Atomic(uint32_t) claimed; /* index of next_seq, published */
 	_Atomic(uint32_t) freed;   /* index of tail_seq, published */
@@ -106,7 +108,10 @@ struct urds_log_freed_list {
 /* append + tx. Releases sent messages whose bytes end at or before stream position @link_pos.
  * Return: true if the list is full and there may be more: call again. */
 bool urds_log_ack_pos(struct urds_log *l, uint32_t link_pos, struct urds_log_freed_list *out);
-/* append + tx. The same up to and including sequence @seq; one beyond what was sent is ignored (E6). Either call
+/* append + tx. The first half of that: owners are told, the messages stay to be sent again should the
+ * connection end badly (limits.h, URDS_KEEP_NS). urds_log_ack_pos() then drops them. */
+bool urds_log_settle_pos(struct urds_log *l, uint32_t link_pos, struct urds_log_freed_list *out);
+/* append + tx. Releases up to and including sequence @seq; one beyond what was sent is ignored (E6). Either call
  * also clears away what the transmitter has skipped: after a gather that found only cancelled messages,
  * urds_log_ack_seq(l, 0, &f) gives their memory back. */
 bool urds_log_ack_seq(struct urds_log *l, uint64_t seq, struct urds_log_freed_list *out);
@@ -141,10 +146,18 @@ static inline bool urds_log_is_empty(const struct urds_log *l)
 	return l->tail_seq == l->next_seq;
 }
 
+/* Is all of it acknowledged? A hint without the append lock. */
+static inline bool urds_log_is_settled(struct urds_log *l)
+{
+	return atomic_load_explicit(&l->settled, memory_order_relaxed) ==
+		       atomic_load_explicit(&l->claimed, memory_order_relaxed) ||
+	       !urds_log_has_pending(l);
+}
+
 /* tx. Was anything handed to a connection (this or an earlier one) and is it still unacknowledged? */
 bool urds_log_is_uncertain(struct urds_log *l);
 
-/* append + tx. Calls @fn for every message from the tail on: for listings. */
+/* append + tx. Calls @fn for every message that is not acknowledged: for listings. */
 void urds_log_each(struct urds_log *l,
 		   void (*fn)(void *arg, uint64_t seq, const struct urds_log_ent *e, uint16_t sport,
 			      bool sent),

@@ -32,6 +32,8 @@ struct urds_path_tx {
 	struct urds_ctl *ctl; /* tx; NULL: none in progress */
 	uint64_t link_pos;    /* tx: bytes handed to this connection */
 	size_t ack_run;	      /* tx: bytes of the current gather if a message in it carries the ack; else 0 */
+	uint64_t kept_pos;    /* append + tx: acknowledged by a kernel's TCP at kept_at, not dropped yet */
+	urds_ns kept_at;
 	uint32_t map_gen;     /* tx: generation of the node's map that was sent last */
 	uint16_t posted;      /* append: the engine's own messages in the log */
 	_Atomic(uint8_t) want; /* enum urds_tx_want; set by anyone, cleared by tx */
@@ -80,6 +82,11 @@ static inline void urds_path_tx_want_ack(struct urds_path_tx *t)
 void urds_path_tx_up(struct urds_path_tx *t, bool dialled, const struct urds_probe *us);
 /* append + tx. The other end has sent a header: messages may go. */
 void urds_path_tx_proven(struct urds_path_tx *t);
+/* append + tx. A kernel's TCP has acknowledged up to @pos: owners are told, and what was acknowledged a while ago
+ * is dropped (URDS_KEEP_NS). Return: true if @out is full and there may be more: call again. */
+bool urds_path_tx_acked(struct urds_path_tx *t, uint64_t pos, urds_ns now, struct urds_log_freed_list *out);
+/* append + tx. The peer ended the connection in order: it had read all that it acknowledged, up to @pos. */
+void urds_path_tx_read(struct urds_path_tx *t, uint64_t pos);
 /* append + tx. The connection is gone, all acks it could give were applied: unacknowledged messages will be
  * sent again; probes and answers are forgotten. */
 void urds_path_tx_down(struct urds_path_tx *t);

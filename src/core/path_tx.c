@@ -152,7 +152,7 @@ void urds_path_tx_up(struct urds_path_tx *t, bool dialled, const struct urds_pro
 
 	assert(!t->is_up && !t->ctl);
 	t->is_up = true;
-	t->link_pos = 0;
+	t->link_pos = t->kept_pos = 0;
 	t->is_held = dialled;
 	t->map_due = true;
 	/* With messages on the way that may or may not have arrived, any number a probe ahead of them could
@@ -175,6 +175,30 @@ static void forget(struct urds_path_tx *t, int dport)
 
 	urds_log_cancel(&t->log, t, dport, true, &f);
 	t->posted -= (uint16_t)f.msgs;
+}
+
+bool urds_path_tx_acked(struct urds_path_tx *t, uint64_t pos, urds_ns now, struct urds_log_freed_list *out)
+{
+	struct urds_log_freed_list none; /* their owners know */
+
+	if (urds_log_settle_pos(&t->log, (uint32_t)pos, out))
+		return true;
+	if (now >= t->kept_at + URDS_KEEP_NS) {
+		urds_log_ack_pos(&t->log, (uint32_t)t->kept_pos, &none);
+		t->kept_pos = pos;
+		t->kept_at = now;
+	} else if (pos > t->kept_pos + URDS_KEEP_BYTES) {
+		t->kept_pos = pos - URDS_KEEP_BYTES;
+		urds_log_ack_pos(&t->log, (uint32_t)t->kept_pos, &none);
+	}
+	return false;
+}
+
+void urds_path_tx_read(struct urds_path_tx *t, uint64_t pos)
+{
+	struct urds_log_freed_list none;
+
+	urds_log_ack_pos(&t->log, (uint32_t)pos, &none);
 }
 
 void urds_path_tx_down(struct urds_path_tx *t)

@@ -411,6 +411,12 @@ void path_end(struct path *h)
 	atomic_store(&h->wants_sample, true); /* what TCP proves acknowledged is not sent again (W10) */
 	path_release_acked(h, l);
 	urds_lock_acquire(&h->append);
+	if (atomic_load(&h->kind) == URDS_KIND_KERNEL && how == URDS_CLOSE_NOW && l->end == URDS_LINK_EOF) {
+		uint64_t pos = l->t->data->acked(l);
+
+		if (pos != URDS_UNKNOWN)
+			urds_path_tx_read(&h->tx, pos);
+	}
 	urds_path_tx_down(&h->tx);
 	atomic_store(&h->link, NULL);
 	urds_lock_release(&h->append);

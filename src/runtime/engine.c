@@ -282,7 +282,7 @@ static void count_unsent(struct peer *p, void *arg)
 		if (!h || !atomic_load(&h->link))
 			continue;
 		a->links++;
-		if (urds_log_has_pending(&h->tx.log)) {
+		if (!urds_log_is_settled(&h->tx.log)) {
 			a->unsent++;
 			atomic_store(&h->wants_sample, true);
 			atomic_store(&h->wants_ack, true);

@@ -28,6 +28,7 @@ void path_release_acked(struct path *h, struct urds_link *l)
 	unsigned kind = atomic_load_explicit(&h->kind, memory_order_relaxed);
 	struct urds_log_freed_list freed;
 	uint64_t seq = 0, pos = 0;
+	urds_ns now = 0;
 	bool more;
 
 	if (kind == URDS_KIND_URDS) {
@@ -40,13 +41,14 @@ void path_release_acked(struct path *h, struct urds_link *l)
 		pos = l->t->data->acked(l);
 		if (pos == URDS_UNKNOWN)
 			return;
+		now = urds_clock_ns();
 	} else {
 		return;
 	}
 	do {
 		urds_lock_acquire(&h->append);
 		more = kind == URDS_KIND_URDS ? urds_log_ack_seq(&h->tx.log, seq, &freed)
-					      : urds_log_ack_pos(&h->tx.log, (uint32_t)pos, &freed);
+					      : urds_path_tx_acked(&h->tx, pos, now, &freed);
 		urds_path_tx_freed(&h->tx, &freed);
 		/* A close may be waiting for the append lock to disown its messages and free the socket. */
 		for (size_t i = 0; i < freed.n; i++)

@@ -27,7 +27,7 @@ URDS = os.environ.get('URDS', os.path.join(BUILD, 'tools', 'urds'))
 REENCODE = os.environ.get('PCAP_REENCODE', os.path.join(BUILD, 'tests', 'interop', 'pcap_reencode'))
 
 # Our side of the address order ("above": the kernel is the one to connect) and the family.
-CASES = [('below', 6), ('above', 6)] if os.environ.get('WI6') else [('below', 4), ('above', 4), ('below', 6), ('above', 6)] if FULL else [('below', 4)]
+CASES = [('above', 6)] if os.environ.get('WI6') else [('below', 4), ('above', 4), ('below', 6), ('above', 6)] if FULL else [('below', 4)]
 
 
 def figure(text):
@@ -191,7 +191,7 @@ def exchange_with_kills():
         args = ['--send', n, '--recv', n, '--big', big, '--empty', empty, '--pairs', pairs,
                 '--seed', random.randrange(1 << 32), '--timeout', 300, '--stall', 30,
                 '--sizes', '1-31*30,32-1024*40,1025-16384*25,16385-131072*5']
-        path = os.path.join(lab.temp_dir(), 'kills.pcap')
+        path = os.path.join(os.environ.get('LAB_KEEP', lab.temp_dir()), f'kills-{order}-{family}.pcap')
         cap = net.capture(path, 'tcp port 16385')
         delay(net, 4)
         start = time.monotonic()
@@ -213,7 +213,8 @@ def exchange_with_kills():
         assert killer.total >= kills, f'only {killer.total} kills before the end'
         need = 25 if FULL else 5
         assert mine >= need and kernel >= need, 'too few replays seen'
-        os.unlink(path)
+        if 'LAB_KEEP' not in os.environ:
+            os.unlink(path)
 
 
 # ---- restarts

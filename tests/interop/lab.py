@@ -369,7 +369,7 @@ class Lab:
 
     def capture(self, path, *filter_words):
         """Starts a capture of lab0 to PATH and waits until it is on.  end_capture(p) finishes it."""
-        p = self.host(['tcpdump', '-Z', 'root', '-U', '-n', '-s', '0', '-B', '16384', '-i', 'lab0',
+        p = self.host(['tcpdump', '-Z', 'root', '-U', '-n', '-s', '0', '-B', '131072', '-i', 'lab0',
                        '-w', path, *filter_words], name='tcpdump')
         p.wait_line('listening on', 10)
         return p
