@@ -72,7 +72,8 @@ void urds_log_init(struct urds_log *l, struct urds_mem *mem, uint64_t base)
 	memset(l, 0, sizeof *l);
 	l->mem = mem;
 	l->next_seq = l->tail_seq = base;
-	l->run_end = l->replay_end = l->stamped = l->settled = i;
+	l->run_end = l->replay_end = l->stamped = i;
+	atomic_init(&l->settled, i);
 	atomic_init(&l->claimed, i);
 	atomic_init(&l->freed, i);
 	urds_claim_rewind(&l->mark, i);
@@ -344,7 +345,7 @@ bool urds_log_settle_pos(struct urds_log *l, uint32_t link_pos, struct urds_log_
 		}
 		e->owner = NULL;
 	}
-	l->settled = i;
+	atomic_store_explicit(&l->settled, i, memory_order_relaxed);
 	return full;
 }
 
@@ -370,7 +371,8 @@ static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos, 
 		    (!urds_claim_before(i, end) || (link_pos && urds_claim_before(*link_pos, e->link_end))))
 			break;
 		if (state == URDS_CLAIM_TOMB || state == URDS_CLAIM_SKIPPED) {
-			atomic_fetch_sub_explicit(&l->tombs, 1, memory_order_relaxed); /* its owner was told when it was cancelled */
+			/* its owner was told when it was cancelled */
+			atomic_fetch_sub_explicit(&l->tombs, 1, memory_order_relaxed);
 		} else if (e->owner && !tell(out, e->owner, e->len)) {
 			full = true;
 			break;
@@ -385,7 +387,7 @@ static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos, 
 	if (urds_claim_before(l->stamped, i))
 		l->stamped = i;
 	if (urds_claim_before(l->settled, i))
-		l->settled = i;
+		atomic_store_explicit(&l->settled, i, memory_order_relaxed);
 	if (l->tail_seq == l->next_seq)
 		free_before(l, NULL);
 	else

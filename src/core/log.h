@@ -41,7 +41,8 @@ struct urds_log {
 	uint64_t tail_seq; /* first one kept */
 	struct urds_log_chunk *newest;
 	_Atomic(uint32_t) tombs; /* cancelled and not yet passed by the tail; read by anyone as a hint */
-	uint32_t settled; /* index: what is before it, from the tail on, is acknowledged and kept for a replay */
+	_Atomic(uint32_t) settled; /* index: what is before it, from the tail on, is acknowledged and kept for a
+				    * replay; read by anyone as a hint */
 	/* append to write, tx to read: */
 	_Atomic(uint32_t) claimed; /* index of next_seq, published */
 	_Atomic(uint32_t) freed;   /* index of tail_seq, published */
@@ -145,10 +146,12 @@ static inline bool urds_log_is_empty(const struct urds_log *l)
 	return l->tail_seq == l->next_seq;
 }
 
-/* append. Is all of it acknowledged? */
-static inline bool urds_log_is_settled(const struct urds_log *l)
+/* Is all of it acknowledged? A hint without the append lock. */
+static inline bool urds_log_is_settled(struct urds_log *l)
 {
-	return l->settled == (uint32_t)l->next_seq || l->tail_seq == l->next_seq;
+	return atomic_load_explicit(&l->settled, memory_order_relaxed) ==
+		       atomic_load_explicit(&l->claimed, memory_order_relaxed) ||
+	       !urds_log_has_pending(l);
 }
 
 /* tx. Was anything handed to a connection (this or an earlier one) and is it still unacknowledged? */

@@ -212,7 +212,6 @@ int urds_claim(struct urds_ctx *ctx, const struct sockaddr *addr, socklen_t len)
 {
 	struct urds_ctx *e = urds_ctx_of(ctx);
 	struct urds_addr a;
-	struct node *n;
 	int rc, cancel;
 
 	if (!e || address(addr, len, &a, "urds_claim") < 0)
@@ -223,7 +222,7 @@ int urds_claim(struct urds_ctx *ctx, const struct sockaddr *addr, socklen_t len)
 		return urds_fail(URDS_EINVAL, "urds_claim: 0.0.0.0 and :: are no RDS addresses; name one of this host");
 	urds_record_why[0] = 0;
 	cancel = urds_cancel_off();
-	rc = node_get(e, &a, &n);
+	rc = node_get(e, &a, NULL, NULL);
 	urds_cancel_back(cancel);
 	return rc < 0 ? urds_fail_bind(rc, &a, 0, false) : 0;
 }

@@ -18,7 +18,6 @@ struct call_thread {
 	volatile sig_atomic_t state; /* enum call_state */
 	volatile sig_atomic_t below; /* the state to go back to: CALL_BLOCKED in a handler's call */
 	bool is_loop;		     /* the loop thread */
-	bool steps_aside;	     /* it has got a wake-up that was for another */
 	struct urds_ctx *leads;	     /* drives it as the leader: needs no bell; or NULL */
 	urds_ns led_since;	     /* what it last wrote there */
 	unsigned misses, skipped;    /* spins */

@@ -192,37 +192,56 @@ struct node *node_find(struct urds_ctx *e, const struct urds_addr *a)
 	return n;
 }
 
-/* *record: what is to be dropped, without a lock held, after a failure. */
-static int node_new(struct urds_ctx *e, const struct urds_addr *a, struct node **out, void **record)
+static int node_new(struct urds_ctx *e, const struct urds_addr *a, struct node **out)
 {
 	struct node *n = urds_alloc(&e->pool.mem, sizeof *n);
-	int rc;
+	int rc = 0;
 
 	if (!n)
 		return -URDS_ENOMEM;
 	n->e = e;
 	n->addr = *a;
-	if (e->take_record && e->cfg.record) {
+	if (e->take_record && e->cfg.record)
 		rc = e->take_record(n);
-		if (rc < 0)
-			goto undo_node;
-	}
-	rc = e->tcp->connect->listen(e->tcp, a, n, &n->tcp);
 	if (rc < 0)
-		goto undo_record;
-	rc = e->loop->connect->listen(e->loop, a, n, &n->loop);
-	if (rc < 0)
-		goto undo_tcp;
-	*out = n;
-	return 0;
-
-undo_tcp:
-	e->tcp->connect->unlisten(n->tcp);
-undo_record:
-	*record = n->record;
-undo_node:
-	urds_free(&e->pool.mem, n, sizeof *n);
+		urds_free(&e->pool.mem, n, sizeof *n);
+	else
+		*out = n;
 	return rc;
+}
+
+static int node_listen(struct node *n)
+{
+	struct urds_ctx *e = n->e;
+	int rc = e->tcp->connect->listen(e->tcp, &n->addr, n, &n->tcp);
+
+	if (rc < 0)
+		return rc;
+	rc = e->loop->connect->listen(e->loop, &n->addr, n, &n->loop);
+	if (rc < 0)
+		e->tcp->connect->unlisten(n->tcp);
+	return rc;
+}
+
+static void node_link(struct node *n)
+{
+	struct urds_ctx *e = n->e;
+
+	urds_rwlock_write_acquire(&e->table);
+	n->next = e->nodes;
+	e->nodes = n;
+	urds_rwlock_write_release(&e->table);
+}
+
+static void node_unlink(struct node *n)
+{
+	struct node **at;
+
+	urds_rwlock_write_acquire(&n->e->table);
+	for (at = &n->e->nodes; *at != n; at = &(*at)->next)
+		;
+	*at = n->next;
+	urds_rwlock_write_release(&n->e->table);
 }
 
 /* An address that was another owner's, or nobody's, is ours now: its connections run in memory from here on. */
@@ -234,11 +253,40 @@ static void now_ours(struct peer *p, void *arg)
 		peer_reset(p);
 }
 
-int node_get(struct urds_ctx *e, const struct urds_addr *a, struct node **out)
+/* Its first socket takes its port before anyone can connect: messages for it may be waiting. */
+static int node_make(struct urds_ctx *e, const struct urds_addr *a, struct urds_sock *s,
+		     const struct urds_endpoint *at, struct node **out, void **record)
+{
+	struct node *n;
+	int rc = e->tcp->resolve->is_local(e->tcp, a) ? node_new(e, a, &n) : -URDS_EADDRNOTAVAIL;
+
+	if (rc < 0)
+		return rc;
+	node_link(n);
+	rc = s ? sock_take_port(s, n, at) : 0;
+	if (rc < 0)
+		goto undo_node;
+	rc = node_listen(n);
+	if (rc < 0)
+		goto undo_port;
+	*out = n;
+	return 0;
+
+undo_port:
+	if (s)
+		sock_leave_port(s);
+undo_node:
+	node_unlink(n);
+	*record = n->record;
+	urds_free(&e->pool.mem, n, sizeof *n);
+	return rc;
+}
+
+int node_get(struct urds_ctx *e, const struct urds_addr *a, struct urds_sock *s, const struct urds_endpoint *at)
 {
 	void *record = NULL;
 	struct node *n;
-	bool is_new = false;
+	bool is_new;
 	int rc = engine_start(e);
 
 	if (rc < 0)
@@ -247,22 +295,16 @@ int node_get(struct urds_ctx *e, const struct urds_addr *a, struct node **out)
 	urds_rwlock_read_acquire(&e->table);
 	n = node_find(e, a);
 	urds_rwlock_read_release(&e->table);
-	if (!n) {
-		rc = e->tcp->resolve->is_local(e->tcp, a) ? node_new(e, a, &n, &record) : -URDS_EADDRNOTAVAIL;
-		if (rc == 0) {
-			urds_rwlock_write_acquire(&e->table);
-			n->next = e->nodes;
-			e->nodes = n;
-			urds_rwlock_write_release(&e->table);
-			is_new = true;
-		}
-	}
+	is_new = !n;
+	if (is_new)
+		rc = node_make(e, a, s, at, &n, &record);
+	else if (s)
+		rc = sock_take_port(s, n, at);
 	urds_lock_release(&e->node_lock);
 	if (record)
 		e->drop_record(record);
-	if (is_new)
+	if (rc == 0 && is_new)
 		peer_each(e, now_ours, &n->addr);
-	*out = n;
 	return rc;
 }
 
@@ -275,7 +317,6 @@ struct flush_arg {
 static void count_unsent(struct peer *p, void *arg)
 {
 	struct flush_arg *a = arg;
-	bool settled;
 
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		struct path *h;
@@ -286,10 +327,7 @@ static void count_unsent(struct peer *p, void *arg)
 		if (!h || !atomic_load(&h->link))
 			continue;
 		a->links++;
-		urds_lock_acquire(&h->append);
-		settled = urds_log_is_settled(&h->tx.log);
-		urds_lock_release(&h->append);
-		if (!settled) {
+		if (!urds_log_is_settled(&h->tx.log)) {
 			a->unsent++;
 			atomic_store(&h->wants_sample, true);
 			atomic_store(&h->wants_ack, true);

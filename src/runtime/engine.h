@@ -279,7 +279,7 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns);
 /* Starts the loop thread if it does not run. 0 or negative. */
 int engine_start(struct urds_ctx *e);
 /* Owns @a: listens. Return: 0 and *out, or negative. Sets *fail_at to what failed. */
-int node_get(struct urds_ctx *e, const struct urds_addr *a, struct node **out);
+int node_get(struct urds_ctx *e, const struct urds_addr *a, struct urds_sock *s, const struct urds_endpoint *at);
 struct node *node_find(struct urds_ctx *e, const struct urds_addr *a); /* table lock */
 
 /* ---- peers.c */
@@ -386,6 +386,9 @@ void sock_fork(bool before, bool is_child);
 void sock_drop(struct urds_sock *s);
 void sock_close(struct urds_sock *s);
 int sock_bind(struct urds_sock *s, const struct urds_endpoint *at);
+/* Takes port @at->port (0: a free one) of @n. */
+int sock_take_port(struct urds_sock *s, struct node *n, const struct urds_endpoint *at);
+void sock_leave_port(struct urds_sock *s);
 /* @len bytes of @iov to @to. Return: 0 or negative. */
 int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *iov, size_t n,
 	      size_t len, bool dontwait, bool more);

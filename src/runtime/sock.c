@@ -144,26 +144,14 @@ void sock_drop(struct urds_sock *s)
 	atomic_fetch_sub(&e->nsocks, 1);
 }
 
-int sock_bind(struct urds_sock *s, const struct urds_endpoint *at)
+int sock_take_port(struct urds_sock *s, struct node *n, const struct urds_endpoint *at)
 {
 	struct urds_ctx *e = s->e;
-	struct node *n;
-	int rc;
+	int rc = -URDS_EINVAL;
 
-	if (at->port == URDS_PROBE_PORT || s->node)
-		return -URDS_EINVAL;
-	rc = node_get(e, &at->addr, &n);
-	if (rc == -URDS_EADDRNOTAVAIL && s->transport >= 0) {
-		s->transport = -1; /* a failed bind forgets the preset, as in the kernel */
-		return -URDS_ENOPROTOOPT;
-	}
-	if (rc < 0)
-		return rc;
 	urds_rwlock_write_acquire(&e->table);
-	if (s->node || atomic_load(&s->is_closed)) {
-		rc = -URDS_EINVAL;
+	if (s->node || atomic_load(&s->is_closed))
 		goto out;
-	}
 	s->bound.at = *at;
 	if (at->port == 0)
 		s->bound.at.port = urds_bindtab_free_port(&e->bound, &at->addr, urds_random64());
@@ -174,6 +162,30 @@ int sock_bind(struct urds_sock *s, const struct urds_endpoint *at)
 		s->node = n;
 out:
 	urds_rwlock_write_release(&e->table);
+	return rc;
+}
+
+void sock_leave_port(struct urds_sock *s)
+{
+	urds_rwlock_write_acquire(&s->e->table);
+	if (!atomic_load(&s->is_closed))
+		urds_bindtab_remove(&s->e->bound, &s->bound);
+	memset(&s->bound, 0, sizeof s->bound);
+	s->node = NULL;
+	urds_rwlock_write_release(&s->e->table);
+}
+
+int sock_bind(struct urds_sock *s, const struct urds_endpoint *at)
+{
+	int rc;
+
+	if (at->port == URDS_PROBE_PORT || s->node)
+		return -URDS_EINVAL;
+	rc = node_get(s->e, &at->addr, s, at);
+	if (rc == -URDS_EADDRNOTAVAIL && s->transport >= 0) {
+		s->transport = -1; /* a failed bind forgets the preset, as in the kernel */
+		rc = -URDS_ENOPROTOOPT;
+	}
 	return rc;
 }
 

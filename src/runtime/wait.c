@@ -25,9 +25,8 @@
 #define BUSY_NS URDS_MS(1)
 /* A leader that saw nothing for this long is sent to sleep on its futex, and the loop thread takes over. */
 #define LEAD_IDLE_NS URDS_MS(100)
-/* A wake-up that was passed on so often, with so much time between, has nobody to go to. */
-#define PASS_ON_MAX 200
-#define ASIDE_NS URDS_MS(1)
+/* A wake-up that was passed on so often has nobody to go to. */
+#define PASS_ON_MAX 32u
 /* A spin that misses this often in a row is not tried for a while. */
 #define SPIN_MISSES_MAX 16
 #define SPIN_RETRY 64
@@ -108,30 +107,12 @@ void engine_rung(struct urds_wake *w)
 	struct urds_ctx *e = urds_container_of(w, struct urds_ctx, wake);
 	bool others = (atomic_load(&e->lead_inside) && me.leads != e) || (atomic_load(&e->loop_polls) && !me.is_loop);
 
-	me.steps_aside = false;
-	if (!others) {
+	if (!others)
 		atomic_store_explicit(&e->passed_on, 0, memory_order_relaxed);
-	} else if (atomic_fetch_add_explicit(&e->passed_on, 1, memory_order_relaxed) < PASS_ON_MAX) {
+	else if (atomic_fetch_add_explicit(&e->passed_on, 1, memory_order_relaxed) < PASS_ON_MAX)
 		urds_wake_ring(w);
-		me.steps_aside = true;
-	} else {
-		atomic_store(&e->lead_inside, false); /* nobody is: it was left by longjmp */
-	}
-}
-
-/* A thread that has passed a wake-up on and goes back into the poller at once would get it again, before the one
- * it is for has woken up: it waits a moment for that one to take it. */
-static void step_aside(struct urds_ctx *e)
-{
-	if (!me.steps_aside)
-		return;
-	me.steps_aside = false;
-	call_block();
-	if (me.is_loop)
-		nap(e, urds_clock_ns() + ASIDE_NS);
 	else
-		urds_futex_wait(&e->loop_polls, 1, urds_clock_ns() + ASIDE_NS);
-	call_unblock();
+		atomic_store(&e->lead_inside, false); /* nobody is: it was left by longjmp */
 }
 
 void engine_kick(struct urds_ctx *e)
@@ -182,6 +163,7 @@ void loop_main(void *arg)
 {
 	struct urds_ctx *e = arg;
 	urds_ns missed = 0; /* a leader, since then; 0: none; URDS_NEVER: replaced */
+	uint32_t passed_on;
 
 	me.is_loop = true;
 	while (!atomic_load(&e->stop)) {
@@ -213,7 +195,11 @@ void loop_main(void *arg)
 		poll_once(e, now, missed == 0 || missed == URDS_NEVER ? URDS_NEVER : LEAD_IDLE_NS);
 		atomic_store(&e->loop_polls, 0);
 		run_all(e);
-		step_aside(e);
+		/* Let the one it is for have it: he was woken, but whoever comes to the poller first gets it, and
+		 * on a busy machine that would be us again, and again. */
+		passed_on = atomic_load(&e->passed_on);
+		if (passed_on > 0)
+			nap(e, urds_clock_ns() + (BUSY_NS << (passed_on < 6 ? passed_on : 6)));
 	}
 }
 
@@ -301,7 +287,6 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 		run_all(e);
 		if (urds_request_is_over(&w->req))
 			break;
-		step_aside(e);
 		/* Woken for something else. */
 		now = urds_clock_ns();
 		if (rc > 0 && atomic_load(&e->led_since) != 0) {
