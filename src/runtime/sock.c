@@ -69,7 +69,7 @@ static void sock_free(struct urds_sock *s)
 	urds_lock_release(&spare_lock);
 }
 
-void sock_fork(bool before, bool is_child)
+void sock_fork(bool before, bool is_child) URDS_UNCHECKED
 {
 	if (before)
 		urds_lock_acquire(&spare_lock);
@@ -231,7 +231,7 @@ static int route(struct urds_sock *s, const struct urds_addr *to, struct path **
 /* Waits on @l (lock held on entry, released on return) until woken. The caller has a reference on @s and, unless it
  * is NULL, @p, which go when the call is abandoned in here. */
 static int wait_on(struct urds_sock *s, struct wait_list *l, struct urds_lock *lock, struct peer *p,
-		   uint16_t port, urds_ns deadline, struct path *spin)
+		   uint16_t port, urds_ns deadline, struct path *spin) URDS_RELEASES(lock)
 {
 	struct waiter *w = waiter_get();
 	int rc;

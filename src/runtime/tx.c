@@ -72,7 +72,10 @@ static void arm_poll(struct path *h)
 	timer_earlier(h->peer, urds_clock_ns() + URDS_ACK_POLL_MIN_NS);
 }
 
-/* Role held. Return: true if the transport is full or there is nothing more. */
+/* Role held. Return: true if the transport is full or there is nothing more. The map's lock is taken only where a map
+ * may go out: more than the checker can follow. */
+static bool send_once(struct path *h, struct urds_link *l, struct urds_tx_env *env) URDS_UNCHECKED;
+
 static bool send_once(struct path *h, struct urds_link *l, struct urds_tx_env *env)
 {
 	struct node *n = h->peer->node;
