@@ -164,3 +164,37 @@ void urds_bindtab_fini(struct urds_bindtab *t)
 	t->heads = NULL;
 	t->size = t->count = 0;
 }
+
+int urds_memory_add(struct urds_memory *m, struct urds_mem *mem, const struct urds_remembered *r)
+{
+	if (!m->ring)
+		m->ring = urds_alloc(mem, URDS_REMEMBERED_MAX * sizeof *m->ring);
+	if (!m->ring)
+		return -URDS_ENOMEM;
+	m->ring[m->next] = *r;
+	m->next = (m->next + 1) % URDS_REMEMBERED_MAX;
+	if (m->count < URDS_REMEMBERED_MAX)
+		m->count++;
+	return 0;
+}
+
+bool urds_memory_take(struct urds_memory *m, const struct urds_addr *local, const struct urds_addr *remote,
+		      struct urds_remembered *out)
+{
+	for (uint32_t i = 1; i <= m->count; i++) {
+		struct urds_remembered *r = &m->ring[(m->next + URDS_REMEMBERED_MAX - i) % URDS_REMEMBERED_MAX];
+
+		if (!urds_addr_eq(&r->remote, remote) || !urds_addr_eq(&r->local, local))
+			continue;
+		*out = *r;
+		memset(r, 0, sizeof *r); /* matches no address */
+		return true;
+	}
+	return false;
+}
+
+void urds_memory_fini(struct urds_memory *m, struct urds_mem *mem)
+{
+	urds_free(mem, m->ring, URDS_REMEMBERED_MAX * sizeof *m->ring);
+	memset(m, 0, sizeof *m);
+}

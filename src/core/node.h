@@ -69,6 +69,28 @@ struct urds_bound *urds_bindtab_find(const struct urds_bindtab *t, const struct 
 uint16_t urds_bindtab_free_port(const struct urds_bindtab *t, const struct urds_addr *a, uint64_t random);
 void urds_bindtab_fini(struct urds_bindtab *t);
 
+/* ---------------------------------------------------------------- peers that were collected */
+
+/* What a new object for the same pair of addresses must not forget: a kernel counts on, and its flagged resend would
+ * otherwise be delivered twice (A4). */
+struct urds_remembered {
+	struct urds_addr local, remote;
+	uint64_t next_tx[8], next_rx[8];
+};
+
+/* The youngest URDS_REMEMBERED_MAX of them, in a ring; the oldest is forgotten. Zeroed is empty. */
+struct urds_memory {
+	struct urds_remembered *ring; /* NULL: nothing remembered */
+	uint32_t count, next;
+};
+
+/* Copies @r. Return: 0, or -URDS_ENOMEM: it is forgotten at once. */
+int urds_memory_add(struct urds_memory *m, struct urds_mem *mem, const struct urds_remembered *r);
+/* The latest for this pair, and forgets it. Return: was there one? */
+bool urds_memory_take(struct urds_memory *m, const struct urds_addr *local, const struct urds_addr *remote,
+		      struct urds_remembered *out);
+void urds_memory_fini(struct urds_memory *m, struct urds_mem *mem);
+
 static inline uint32_t urds_addr_hash(const struct urds_addr *a, uint32_t salt)
 {
 	uint64_t x, y;

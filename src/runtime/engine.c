@@ -415,6 +415,7 @@ static void destroy(struct urds_ctx *e)
 		urds_free(&e->pool.mem, n, sizeof *n);
 	}
 	urds_bindtab_fini(&e->bound);
+	urds_memory_fini(&e->past, &e->pool.mem);
 	urds_tcp_free(e->tcp);
 	urds_loop_free(e->loop);
 	urds_wake_fini(&e->wake);

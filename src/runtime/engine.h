@@ -178,6 +178,7 @@ struct peer {
 	struct urds_remotemap rmap; /* peer lock */
 	_Atomic uint32_t congested; /* rmap.congested, to be read without the lock */
 	struct wait_list cong_waiters;	/* peer lock */
+	struct urds_remembered *past;	/* its former self, or NULL */
 	urds_ns deadline;		/* timer lock */
 	uint32_t heap_at;		/* timer lock; 0: not in the heap */
 	bool is_gone;			/* table lock: out of the table */
@@ -222,6 +223,7 @@ struct urds_ctx {
 	struct node *nodes;
 	struct peer **heads;
 	uint32_t heads_size, npeers;
+	struct urds_memory past; /* table lock: counters of collected peers */
 	struct urds_bindtab bound;
 	struct urds_sock *socks;
 	_Atomic uint32_t nsocks; /* not freed yet */

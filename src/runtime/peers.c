@@ -63,14 +63,46 @@ static bool grow(struct urds_ctx *e)
 	return true;
 }
 
-/* Table lock held for writing. Takes an idle, never proven or long quiet peer out to make room. */
+/* Is anything queued or unacknowledged? */
+static bool has_messages(struct peer *p)
+{
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h = peer_path_if(p, i);
+
+		if (h && urds_log_has_pending(&h->tx.log))
+			return true;
+	}
+	return false;
+}
+
+/* Table lock held for writing. A peer that nothing is connected to and nothing waits for: it makes room. */
 static struct peer *evict_one(struct urds_ctx *e)
 {
 	for (uint32_t i = 0; i < e->heads_size; i++)
 		for (struct peer *p = e->heads[i]; p; p = p->hash_next)
-			if (atomic_load(&p->refs) == 1 && urds_peer_is_idle(&p->core))
+			if (atomic_load(&p->refs) == 1 && urds_peer_is_idle(&p->core) && !has_messages(p))
 				return p;
 	return NULL;
+}
+
+/* Table lock held for writing. Its counters outlive it (A4). */
+static void remember(struct urds_ctx *e, struct peer *p)
+{
+	struct urds_remembered r = {.local = p->core.local, .remote = p->core.remote};
+
+	if (!p->core.is_proven)
+		return;
+	if (p->past)
+		r = *p->past;
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h = peer_path_if(p, i);
+
+		if (!h)
+			continue;
+		r.next_tx[i] = h->tx.log.next_seq;
+		r.next_rx[i] = h->rx.next_rx;
+	}
+	urds_memory_add(&e->past, &e->pool.mem, &r);
 }
 
 static void unlink_peer(struct urds_ctx *e, struct peer *p)
@@ -91,6 +123,7 @@ static struct peer *peer_new(struct node *n, const struct urds_addr *remote)
 {
 	struct urds_ctx *e = n->e;
 	struct peer *p = urds_alloc(&e->pool.mem, sizeof *p);
+	struct urds_remembered past;
 
 	if (!p)
 		return NULL;
@@ -100,6 +133,11 @@ static struct peer *peer_new(struct node *n, const struct urds_addr *remote)
 	p->e = e;
 	p->node = n;
 	p->deadline = URDS_NEVER;
+	if (urds_memory_take(&e->past, &n->addr, remote, &past)) {
+		p->past = urds_alloc(&e->pool.mem, sizeof past);
+		if (p->past)
+			*p->past = past;
+	}
 	return p;
 }
 
@@ -120,6 +158,7 @@ struct peer *peer_get(struct node *n, const struct urds_addr *remote)
 		victim = evict_one(e);
 		if (!victim)
 			goto out;
+		remember(e, victim);
 		unlink_peer(e, victim);
 	}
 	if (e->npeers >= e->heads_size && !grow(e))
@@ -170,6 +209,7 @@ void peer_drop(struct peer *p)
 	urds_free(mem, p->more, (URDS_PATHS_MAX - 1) * sizeof *p->more);
 	urds_free(mem, p->parked, URDS_PARKED_MAX * sizeof *p->parked);
 	urds_free(mem, p->rmap.bits, URDS_CONGMAP_LEN);
+	urds_free(mem, p->past, sizeof *p->past);
 	urds_peer_fini(&p->core);
 	urds_free(mem, p, sizeof *p);
 }
@@ -186,6 +226,7 @@ struct path *peer_path(struct peer *p, unsigned slot)
 {
 	struct urds_mem *mem = &p->e->pool.mem;
 	struct path *h = peer_path_if(p, slot);
+	uint64_t first;
 
 	if (h)
 		return h;
@@ -200,8 +241,13 @@ struct path *peer_path(struct peer *p, unsigned slot)
 	h->peer = p;
 	h->slot = (uint8_t)slot;
 	/* Time-based: above anything a former life of this address can have used (W2, A4). */
-	urds_path_tx_init(&h->tx, mem, urds_wall_ns(), slot == 0);
+	first = urds_wall_ns();
+	if (p->past && p->past->next_tx[slot] > first)
+		first = p->past->next_tx[slot];
+	urds_path_tx_init(&h->tx, mem, first, slot == 0);
 	urds_path_rx_init(&h->rx, mem);
+	if (p->past)
+		h->rx.next_rx = p->past->next_rx[slot];
 	h->poll_at = h->ack_at = h->end_by = URDS_NEVER;
 	if (slot == 0)
 		p->path0 = h;
@@ -213,15 +259,7 @@ struct path *peer_path(struct peer *p, unsigned slot)
 /* Is there anything that a new peer object would not know? */
 static bool is_needed(struct peer *p)
 {
-	if (p->core.is_proven || !urds_peer_is_idle(&p->core))
-		return true;
-	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		struct path *h = peer_path_if(p, i);
-
-		if (h && !urds_log_is_empty(&h->tx.log))
-			return true;
-	}
-	return false;
+	return p->core.is_proven || p->past || !urds_peer_is_idle(&p->core) || has_messages(p);
 }
 
 void peer_collect(struct peer *p)

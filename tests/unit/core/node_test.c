@@ -151,6 +151,39 @@ static void node__free_port_is_free_and_never_reserved(void)
 	CHECK_EQ(mem.bytes, 0);
 }
 
+static void node__collected_peers_are_remembered(void)
+{
+	struct urds_memory m = {0};
+	struct urds_remembered r = {0}, out;
+
+	test_mem_init(&mem);
+	r.local.ip[15] = 1;
+	for (uint32_t i = 0; i < URDS_REMEMBERED_MAX + 10; i++) {
+		urds_be32_store(r.remote.ip, i + 1);
+		r.next_tx[0] = i;
+		r.next_rx[7] = i * 3;
+		CHECK_EQ(urds_memory_add(&m, &mem.m, &r), 0);
+	}
+	/* The oldest ten are forgotten, the others are there once. */
+	urds_be32_store(r.remote.ip, 10);
+	CHECK(!urds_memory_take(&m, &r.local, &r.remote, &out));
+	urds_be32_store(r.remote.ip, 11);
+	CHECK(urds_memory_take(&m, &r.local, &r.remote, &out));
+	CHECK_EQ(out.next_tx[0], 10);
+	CHECK_EQ(out.next_rx[7], 30);
+	CHECK(!urds_memory_take(&m, &r.local, &r.remote, &out));
+	/* Another local address is another peer; the latest of two counts. */
+	urds_be32_store(r.remote.ip, 20);
+	r.next_tx[0] = 1234;
+	CHECK_EQ(urds_memory_add(&m, &mem.m, &r), 0);
+	CHECK(urds_memory_take(&m, &r.local, &r.remote, &out));
+	CHECK_EQ(out.next_tx[0], 1234);
+	r.local.ip[15] = 2;
+	CHECK(!urds_memory_take(&m, &r.local, &r.remote, &out));
+	urds_memory_fini(&m, &mem.m);
+	CHECK_EQ(mem.bytes, 0);
+}
+
 int main(int argc, char **argv)
 {
 	T_INIT(argc, argv);
@@ -159,5 +192,6 @@ int main(int argc, char **argv)
 	T_RUN(node__remote_map_without_memory_stays);
 	T_RUN(node__bind_table);
 	T_RUN(node__free_port_is_free_and_never_reserved);
+	T_RUN(node__collected_peers_are_remembered);
 	return t_done();
 }
