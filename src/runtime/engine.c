@@ -452,6 +452,9 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 
 	settle(e, false, end);
 	atomic_store(&e->is_closing, true);
+	/* A kernel connects again at once: one that it believes in takes its messages to the grave. */
+	for (struct node *n = e->nodes; n; n = n->next)
+		e->tcp->connect->unlisten(n->tcp);
 	peer_each(e, end_links, NULL);
 	settle(e, true, end);
 	while (e->socks) {
@@ -460,7 +463,6 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 		sock_close(s);
 	}
 	for (struct node *n = e->nodes; n; n = n->next) {
-		e->tcp->connect->unlisten(n->tcp);
 		e->loop->connect->unlisten(n->loop);
 		if (n->record)
 			e->drop_record(n->record);

@@ -361,6 +361,12 @@ class Lab:
         self._tool('resume', '--guest', str(guest))
         self._paused.discard(guest)
 
+    def delay(self, ms, guest=1):
+        """What the guest sends comes MS milliseconds later (0: no longer), so that there is always
+        something on the way, acknowledgements too."""
+        how = f'add dev eth0 root netem delay {ms}ms limit 10000' if ms else 'del dev eth0 root'
+        self.run_guest(['sh', '-c', f'tc qdisc {how}'], guest=guest)
+
     def link(self, up):
         """The wire itself, up or down."""
         self.ip('link', 'set', 'lab0', 'up' if up else 'down')

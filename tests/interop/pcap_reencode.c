@@ -190,6 +190,13 @@ static void dump(const struct pcap_flow *flow, const struct stream *st, const st
 		printf("%02x", ext[i]);
 	if (n == 0)
 		putchar('-');
+	/* What no kernel sends on TCP. */
+	if (f->hdr.credit)
+		printf(" credit=%u", f->hdr.credit);
+	if (f->hdr.csum)
+		printf(" csum=%04x", f->hdr.csum);
+	if (urds_be32_load(f->hdr.pad))
+		printf(" pad=%08x", urds_be32_load(f->hdr.pad));
 	if (f->kind == URDS_FRAME_MAP) {
 		printf(" congested=");
 		for (unsigned i = 0; i < f->nports; i++)
