@@ -142,8 +142,8 @@ static void explain_owner(const struct urds_addr *a, const struct urds_owner *o,
 	else
 		snprintf(pid, sizeof(pid), "pid %d", o->pid);
 	snprintf(why, cap,
-		 "%s is owned by %s (%s, user %s)%s: stop it, use another address with -I, or run "
-		 "both under urdsd",
+		 "%s is owned by %s (%s, user %s)%s: an address has one owner; stop it, or use another "
+		 "address of this host",
 		 text, pid, o->program, o->user,
 		 o->answered ? "" : ", which does not answer (stopped, or closing)");
 }
