@@ -124,10 +124,23 @@ bool call_is_blocked(void)
 static pthread_key_t exit_key;
 static struct urds_once exit_once;
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+void __asan_handle_no_return(void);
+#endif
+
 static void thread_exits(void *arg)
 {
 	struct call_thread *t = arg;
 
+#ifdef __SANITIZE_ADDRESS__
+	/* It does not know that cancellation has unwound the stack we are running on again. */
+	__asan_handle_no_return();
+#endif
 	if (t->state == CALL_BLOCKED)
 		abandon(t);
 }

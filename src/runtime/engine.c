@@ -429,6 +429,7 @@ static void destroy(struct urds_ctx *e)
 void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 {
 	struct urds_ctx **at;
+	struct urds_sock *s;
 	urds_ns end = urds_clock_ns() + flush_ns;
 
 	urds_lock_acquire(&all_lock);
@@ -440,6 +441,11 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 
 	if (e->stop_records)
 		e->stop_records(e);
+	/* Nothing is sent any more from here on, or the flush would have no end. */
+	while ((s = sock_first(e, true)) != NULL) {
+		sock_shut(s);
+		sock_drop(s);
+	}
 	atomic_store(&e->stop, true);
 	atomic_store(&e->led_since, 0);
 	urds_wake_ring(&e->wake);
@@ -457,10 +463,9 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 		e->tcp->connect->unlisten(n->tcp);
 	peer_each(e, end_links, NULL);
 	settle(e, true, end);
-	while (e->socks) {
-		struct urds_sock *s = e->socks;
-
+	while ((s = sock_first(e, false)) != NULL) {
 		sock_close(s);
+		sock_drop(s);
 	}
 	for (struct node *n = e->nodes; n; n = n->next) {
 		e->loop->connect->unlisten(n->loop);

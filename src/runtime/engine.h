@@ -83,7 +83,8 @@ struct urds_sock {
 	struct urds_ctx *e;
 	struct urds_sock *next, *prev; /* table lock */
 	struct node *node;	       /* once bound */
-	_Atomic bool is_closed;
+	_Atomic bool is_closed; /* calls fail with EBADF */
+	bool is_gone;		/* table lock: out of all tables */
 	_Atomic bool is_nonblock;
 	_Atomic bool is_watched; /* a descriptor exists and may be polled */
 
@@ -387,6 +388,10 @@ bool sock_try_hold(struct urds_sock *s);
 void sock_fork(bool before, bool is_child);
 void sock_drop(struct urds_sock *s);
 void sock_close(struct urds_sock *s);
+/* The first half of it: calls on it fail and come out. What it has sent still goes out. */
+void sock_shut(struct urds_sock *s);
+/* Some socket of @e, @unshut: that is not shut, with a reference for the caller; NULL: there is none. */
+struct urds_sock *sock_first(struct urds_ctx *e, bool unshut);
 int sock_bind(struct urds_sock *s, const struct urds_endpoint *at);
 /* Takes port @at->port (0: a free one) of @n. */
 int sock_take_port(struct urds_sock *s, struct node *n, const struct urds_endpoint *at);

@@ -746,6 +746,40 @@ void sock_cancel(struct urds_sock *s, const struct urds_endpoint *to)
 	peer_each(s->e, cancel_at, &a);
 }
 
+static void wake_congested(struct peer *p, void *arg)
+{
+	urds_lock_acquire(&p->lock);
+	wait_list_wake_sock(p->e, &p->cong_waiters, arg);
+	urds_lock_release(&p->lock);
+}
+
+void sock_shut(struct urds_sock *s)
+{
+	struct urds_ctx *e = s->e;
+
+	atomic_store(&s->is_closed, true);
+	urds_lock_acquire(&s->rx_lock);
+	wait_list_wake(e, &s->rx_waiters, UINT32_MAX, 0);
+	urds_lock_release(&s->rx_lock);
+	urds_lock_acquire(&s->tx_lock);
+	wait_list_wake(e, &s->tx_waiters, UINT32_MAX, 0);
+	urds_lock_release(&s->tx_lock);
+	peer_each(e, wake_congested, s);
+}
+
+struct urds_sock *sock_first(struct urds_ctx *e, bool unshut)
+{
+	struct urds_sock *s;
+
+	urds_rwlock_read_acquire(&e->table);
+	for (s = e->socks; s && unshut && atomic_load(&s->is_closed); s = s->next)
+		;
+	if (s)
+		sock_hold(s);
+	urds_rwlock_read_release(&e->table);
+	return s;
+}
+
 void sock_close(struct urds_sock *s)
 {
 	struct urds_ctx *e = s->e;
@@ -753,10 +787,12 @@ void sock_close(struct urds_sock *s)
 	bool flipped = false;
 
 	urds_rwlock_write_acquire(&e->table);
-	if (atomic_exchange(&s->is_closed, true)) {
+	atomic_store(&s->is_closed, true);
+	if (s->is_gone) {
 		urds_rwlock_write_release(&e->table);
 		return;
 	}
+	s->is_gone = true;
 	if (s->node)
 		urds_bindtab_remove(&e->bound, &s->bound);
 	if (s->next)
