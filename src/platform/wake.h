@@ -15,6 +15,7 @@ struct urds_wake {
 	void (*rung)(struct urds_wake *w); /* may be NULL */
 	intptr_t fd;
 	_Atomic uint32_t is_rung;
+	bool is_held;
 };
 
 /* @rung runs in a thread of urds_poller_wait(): everything written before the ring is visible, and
@@ -27,8 +28,11 @@ void urds_wake_fini(struct urds_wake *w);
 /* Any thread, any signal handler. No system call while an earlier ring is pending. */
 void urds_wake_ring(struct urds_wake *w);
 
-/* The event of an earlier ring may have vanished with the thread that fetched it: reports it again. */
-void urds_wake_renew(struct urds_wake *w);
+/* The same for one thread in particular, among several that wait: the ring stays, and brings every one of them out,
+ * until that thread, in its @rung, takes it. */
+int urds_wake_init_held(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w));
+/* Then look again at whatever a ring may be about. */
+void urds_wake_take(struct urds_wake *w);
 
 static inline intptr_t urds_wake_fd(const struct urds_wake *w)
 {

@@ -31,12 +31,11 @@ static void abandon(struct call_thread *t)
 	struct urds_ctx *e = t->leads;
 	struct urds_sock *s = w->holds;
 
-	t->leads = NULL;
 	t->state = CALL_IN;
 	if (w->list && atomic_load(&s->e->is_dead)) { /* the parent's, or leaked for our sake: nobody is there */
 		w->list = NULL;
 		memset(&t->batch, 0, sizeof t->batch);
-		e = NULL;
+		t->leads = e = NULL;
 	}
 	if (w->list) {
 		bool woken;
@@ -52,12 +51,7 @@ static void abandon(struct call_thread *t)
 	}
 	urds_poller_dispatch(&t->batch);
 	if (e) {
-		urds_ns since = t->led_since;
-
-		if (atomic_compare_exchange_strong(&e->led_since, &since, 0)) { /* not relieved yet */
-			atomic_store(&e->lead_inside, false);
-			atomic_store(&e->leader, 0);
-		}
+		lead_ends(e, t);
 		engine_kick(e);
 		promote_sleeper(e);
 	}
@@ -124,23 +118,10 @@ bool call_is_blocked(void)
 static pthread_key_t exit_key;
 static struct urds_once exit_once;
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
-#define __SANITIZE_ADDRESS__ 1
-#endif
-#endif
-#ifdef __SANITIZE_ADDRESS__
-void __asan_handle_no_return(void);
-#endif
-
 static void thread_exits(void *arg)
 {
 	struct call_thread *t = arg;
 
-#ifdef __SANITIZE_ADDRESS__
-	/* It does not know that cancellation has unwound the stack we are running on again. */
-	__asan_handle_no_return();
-#endif
 	if (t->state == CALL_BLOCKED)
 		abandon(t);
 }
@@ -222,7 +203,7 @@ static void finish(struct urds_ctx *e, struct wait_list *l, struct urds_request 
 	if (urds_request_complete(r, result))
 		urds_futex_wake(&r->state, 1);
 	else if (me.leads != e && urds_doorbell_ring(&e->lead_bell))
-		urds_wake_ring(&e->wake);
+		urds_wake_ring(&e->lead_wake);
 }
 
 void wait_list_wake(struct urds_ctx *e, struct wait_list *l, unsigned n, int result)

@@ -18,8 +18,8 @@ struct call_thread {
 	volatile sig_atomic_t state; /* enum call_state */
 	volatile sig_atomic_t below; /* the state to go back to: CALL_BLOCKED in a handler's call */
 	bool is_loop;		     /* the loop thread */
+	bool saw_lead, takes_lead;   /* the loop thread: met a ring for the leader; there is none any more */
 	struct urds_ctx *leads;	     /* drives it as the leader: needs no bell; or NULL */
-	urds_ns led_since;	     /* what it last wrote there */
 	unsigned misses, skipped;    /* spins */
 	char *frame;		     /* of the wait */
 	volatile uintptr_t *mark;    /* in that frame; holds its own address + serial while the frame lives */
@@ -48,5 +48,7 @@ static inline void call_unblock(void)
 void set_asleep(struct urds_ctx *e, struct waiter *w, bool asleep);
 /* Some sleeper is told that there is no leader. */
 void promote_sleeper(struct urds_ctx *e);
+/* @t leads no more. Return: had it been relieved? Then the loop thread drives. */
+bool lead_ends(struct urds_ctx *e, struct call_thread *t);
 
 #endif

@@ -62,7 +62,8 @@ static void fork_child(void)
 		n = urds_poller_fds(e->poller, fds, 8);
 		for (size_t i = 0; i < n; i++)
 			close((int)fds[i]);
-		close((int)urds_wake_fd(&e->wake));
+		close((int)urds_wake_fd(&e->lead_wake));
+		close((int)urds_wake_fd(&e->loop_wake));
 		for (struct urds_sock *s = e->socks; s; s = s->next)
 			if (s->fds[0] >= 0) {
 				close(s->fds[0]);
@@ -140,9 +141,12 @@ int engine_new(const struct engine_config *cfg, struct urds_ctx **out)
 	rc = urds_poller_new(&e->poller);
 	if (rc < 0)
 		goto undo_ctx;
-	rc = urds_wake_init(&e->wake, e->poller, engine_rung);
+	rc = urds_wake_init_held(&e->lead_wake, e->poller, lead_rung);
 	if (rc < 0)
 		goto undo_poller;
+	rc = urds_wake_init_held(&e->loop_wake, e->poller, loop_rung);
+	if (rc < 0)
+		goto undo_lead_wake;
 	rc = urds_tcp_new(&tcp, e->poller, &engine_sink, e, &e->tcp);
 	if (rc < 0)
 		goto undo_wake;
@@ -159,7 +163,9 @@ int engine_new(const struct engine_config *cfg, struct urds_ctx **out)
 undo_tcp:
 	urds_tcp_free(e->tcp);
 undo_wake:
-	urds_wake_fini(&e->wake);
+	urds_wake_fini(&e->loop_wake);
+undo_lead_wake:
+	urds_wake_fini(&e->lead_wake);
 undo_poller:
 	urds_poller_free(e->poller);
 undo_ctx:
@@ -418,7 +424,8 @@ static void destroy(struct urds_ctx *e)
 	urds_memory_fini(&e->past, &e->pool.mem);
 	urds_tcp_free(e->tcp);
 	urds_loop_free(e->loop);
-	urds_wake_fini(&e->wake);
+	urds_wake_fini(&e->loop_wake);
+	urds_wake_fini(&e->lead_wake);
 	urds_poller_free(e->poller);
 	urds_pool_fini(&e->pool);
 	free(e->heads);
@@ -448,7 +455,7 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 	}
 	atomic_store(&e->stop, true);
 	atomic_store(&e->led_since, 0);
-	urds_wake_ring(&e->wake);
+	urds_wake_ring(&e->loop_wake);
 	atomic_store(&e->loop_bell.word, URDS_DOORBELL_AWAKE);
 	urds_futex_wake(&e->loop_bell.word, 1);
 	atomic_store(&e->flush_bell.word, URDS_DOORBELL_AWAKE);

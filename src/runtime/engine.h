@@ -214,7 +214,7 @@ struct urds_ctx {
 	struct engine_config cfg;
 	struct urds_pool pool;
 	struct urds_poller *poller;
-	struct urds_wake wake;
+	struct urds_wake lead_wake, loop_wake; /* for the leader and the loop thread, in the poller */
 	struct urds_transport *tcp, *loop;
 	uint32_t incarnation;
 	_Atomic bool is_dead;	 /* fork child, or shut down */
@@ -246,9 +246,9 @@ struct urds_ctx {
 	_Atomic urds_ns led_since;   /* a blocked call has been in the poller since then: the loop thread keeps out;
 				      * 0: none */
 	_Atomic bool is_busy;	     /* since the loop thread looked last, a caller has read the wire */
-	_Atomic uint32_t leader;     /* 1: some blocked call is the leader */
+	_Atomic uintptr_t leader;    /* the thread of the blocked call that is the leader; 0: none */
+	_Atomic bool lead_lost;	     /* a leader was replaced and has not been seen since */
 	_Atomic bool lead_inside;    /* the leader is in the poller */
-	_Atomic uint32_t passed_on;  /* times the present wake-up went to the wrong thread */
 	_Atomic uint32_t loop_polls; /* 1: the loop thread is in the poller */
 	_Atomic uint32_t watchers;   /* sockets with a descriptor somebody may poll: then the loop thread drives */
 	_Atomic uint32_t nsleepers;
@@ -348,7 +348,9 @@ bool ready_run(struct urds_ctx *e);
 void loop_main(void *ctx);
 /* Lets some thread see to the poller at once. */
 void engine_kick(struct urds_ctx *e);
-void engine_rung(struct urds_wake *w);
+/* Of lead_wake and loop_wake. */
+void lead_rung(struct urds_wake *w);
+void loop_rung(struct urds_wake *w);
 /* One round of driving without waiting: what a non-blocking call does before it says "nothing". */
 void engine_drive(struct urds_ctx *e);
 /* Around every call of the public interface that works on a socket. False: this is a signal handler, and the call

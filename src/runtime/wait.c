@@ -25,8 +25,8 @@
 #define BUSY_NS URDS_MS(1)
 /* A leader that saw nothing for this long is sent to sleep on its futex, and the loop thread takes over. */
 #define LEAD_IDLE_NS URDS_MS(100)
-/* A wake-up that was passed on so often has nobody to go to. */
-#define PASS_ON_MAX 32u
+/* A leader that was lost is called again this often: it may only have been slow. */
+#define CALL_AGAIN_NS URDS_SEC(1)
 /* A spin that misses this often in a row is not tried for a while. */
 #define SPIN_MISSES_MAX 16
 #define SPIN_RETRY 64
@@ -101,26 +101,32 @@ static void nap(struct urds_ctx *e, urds_ns until)
 	urds_doorbell_disarm(&e->loop_bell);
 }
 
-/* A wake-up reaches one thread in the poller, not necessarily the one it was meant for: pass it on. */
-void engine_rung(struct urds_wake *w)
+/* Rings bring everyone out of the poller; they are taken by the one they are for. If that one is not there, it will
+ * look before it comes again. */
+void lead_rung(struct urds_wake *w)
 {
-	struct urds_ctx *e = urds_container_of(w, struct urds_ctx, wake);
-	bool others = (atomic_load(&e->lead_inside) && me.leads != e) || (atomic_load(&e->loop_polls) && !me.is_loop);
+	struct urds_ctx *e = urds_container_of(w, struct urds_ctx, lead_wake);
 
-	if (!others)
-		atomic_store_explicit(&e->passed_on, 0, memory_order_relaxed);
-	else if (atomic_fetch_add_explicit(&e->passed_on, 1, memory_order_relaxed) < PASS_ON_MAX)
-		urds_wake_ring(w);
+	if (me.leads == e || me.takes_lead || (!atomic_load(&e->lead_inside) && !atomic_load(&e->lead_lost)))
+		urds_wake_take(w);
 	else
-		atomic_store(&e->lead_inside, false); /* nobody is: it was left by longjmp */
+		me.saw_lead = true;
+}
+
+void loop_rung(struct urds_wake *w)
+{
+	struct urds_ctx *e = urds_container_of(w, struct urds_ctx, loop_wake);
+
+	if (me.is_loop || !atomic_load(&e->loop_polls))
+		urds_wake_take(w);
 }
 
 void engine_kick(struct urds_ctx *e)
 {
 	if (me.leads != e && urds_doorbell_ring(&e->lead_bell))
-		urds_wake_ring(&e->wake);
+		urds_wake_ring(&e->lead_wake);
 	else if (atomic_load(&e->loop_polls))
-		urds_wake_ring(&e->wake);
+		urds_wake_ring(&e->loop_wake);
 	else if (urds_doorbell_ring(&e->loop_bell))
 		urds_futex_wake(&e->loop_bell.word, 1);
 }
@@ -133,20 +139,17 @@ void engine_drive(struct urds_ctx *e)
 	run_all(e);
 }
 
-/* Does a blocked call drive the poller? One that has been silent for long, or was left by longjmp, is relieved. */
+/* Does a blocked call drive the poller? One that has been silent for long is relieved: it will come out. */
 static bool is_led(struct urds_ctx *e, urds_ns now)
 {
 	urds_ns since = atomic_load(&e->led_since);
 
-	if (since == 0 || atomic_load(&e->watchers))
+	if (since == 0)
 		return false;
-	if (now < since + LEAD_IDLE_NS)
+	if (now < since + LEAD_IDLE_NS && !atomic_load(&e->watchers))
 		return true;
-	if (atomic_compare_exchange_strong(&e->led_since, &since, 0)) {
-		atomic_store(&e->leader, 0);
-		if (urds_doorbell_ring(&e->lead_bell))
-			urds_wake_ring(&e->wake);
-	}
+	if (atomic_compare_exchange_strong(&e->led_since, &since, 0) && urds_doorbell_ring(&e->lead_bell))
+		urds_wake_ring(&e->lead_wake);
 	return false;
 }
 
@@ -154,16 +157,44 @@ static bool is_led(struct urds_ctx *e, urds_ns now)
  * thread has not called again. */
 static void replace_leader(struct urds_ctx *e)
 {
-	urds_wake_renew(&e->wake);
+	atomic_store(&e->lead_lost, true);
+	atomic_store(&e->lead_inside, false);
+	atomic_store(&e->leader, 0);
 	urds_tcp_rearm(e->tcp);
 	promote_sleeper(e);
+}
+
+/* What the loop thread remembers of a leader that does not come out. */
+struct missed {
+	urds_ns since; /* it was relieved; 0: none is missed */
+	urds_ns again; /* when one that was replaced is called again: it may only be slow */
+};
+
+/* Return: how long the loop thread may stay in the poller. */
+static urds_ns mind_leader(struct urds_ctx *e, struct missed *m, urds_ns now)
+{
+	if (atomic_load(&e->lead_inside) && atomic_load(&e->led_since) == 0) {
+		if (m->since == 0)
+			m->since = now;
+		if (now < m->since + LEAD_IDLE_NS)
+			return LEAD_IDLE_NS;
+		replace_leader(e);
+	}
+	m->since = 0;
+	if (!atomic_load(&e->lead_lost))
+		return URDS_NEVER;
+	me.takes_lead = now < m->again;
+	if (!me.takes_lead) {
+		m->again = now + CALL_AGAIN_NS;
+		urds_wake_ring(&e->lead_wake);
+	}
+	return CALL_AGAIN_NS;
 }
 
 void loop_main(void *arg)
 {
 	struct urds_ctx *e = arg;
-	urds_ns missed = 0; /* a leader, since then; 0: none; URDS_NEVER: replaced */
-	uint32_t passed_on;
+	struct missed missed = {0};
 
 	me.is_loop = true;
 	while (!atomic_load(&e->stop)) {
@@ -184,22 +215,15 @@ void loop_main(void *arg)
 			nap(e, urds_clock_ns() + BUSY_NS);
 			continue;
 		}
-		if (!atomic_load(&e->lead_inside)) {
-			missed = 0;
-		} else if (missed == 0) {
-			missed = now;
-		} else if (missed != URDS_NEVER && now >= missed + LEAD_IDLE_NS) {
-			replace_leader(e);
-			missed = URDS_NEVER;
-		}
-		poll_once(e, now, missed == 0 || missed == URDS_NEVER ? URDS_NEVER : LEAD_IDLE_NS);
+		poll_once(e, now, mind_leader(e, &missed, now));
 		atomic_store(&e->loop_polls, 0);
 		run_all(e);
-		/* Let the one it is for have it: he was woken, but whoever comes to the poller first gets it, and
-		 * on a busy machine that would be us again, and again. */
-		passed_on = atomic_load(&e->passed_on);
-		if (passed_on > 0)
-			nap(e, urds_clock_ns() + (BUSY_NS << (passed_on < 6 ? passed_on : 6)));
+		me.takes_lead = false;
+		if (me.saw_lead) {
+			/* It stays until the leader has taken it, who may still have to get a CPU. */
+			me.saw_lead = false;
+			nap(e, urds_clock_ns() + BUSY_NS);
+		}
 	}
 }
 
@@ -240,19 +264,34 @@ static void spin_on(struct urds_ctx *e, struct waiter *w, struct path *spin, urd
 	urds_count(e, URDS_C_spin_misses, 1);
 }
 
+bool lead_ends(struct urds_ctx *e, struct call_thread *t)
+{
+	bool relieved = true;
+
+	t->leads = NULL;
+	if (atomic_load(&e->leader) == (uintptr_t)t) {
+		relieved = atomic_exchange(&e->led_since, 0) == 0;
+		atomic_store(&e->lead_inside, false);
+		atomic_store(&e->leader, 0);
+	} else {
+		/* Replaced, for being slow: a successor's bell is disarmed, perhaps. */
+		atomic_store(&e->lead_lost, false);
+		urds_wake_ring(&e->lead_wake);
+	}
+	return relieved;
+}
+
 /* Leads until @w is over, its deadline, a signal (-URDS_EINTR), or until it is relieved (0). Timers are the loop
  * thread's meanwhile: the leader waits without a limit of its own, which is what makes its wait cheap. */
 static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 {
 	urds_ns now = urds_clock_ns();
-	bool relieved = false;
 	int rc = 0;
 
 	/* Before the loop thread is asked to leave, so that it sees why. */
-	me.led_since = now;
 	atomic_store(&e->led_since, now);
 	if (atomic_load(&e->loop_polls))
-		urds_wake_ring(&e->wake);
+		urds_wake_ring(&e->loop_wake);
 	me.leads = e;
 	run_all(e);
 	while (!urds_request_is_over(&w->req)) {
@@ -270,8 +309,7 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 			limit = w->req.deadline - now;
 		urds_doorbell_arm(&e->lead_bell);
 		atomic_store(&e->lead_inside, true);
-		relieved = atomic_load(&e->led_since) == 0;
-		if (relieved || urds_request_is_over(&w->req)) {
+		if (atomic_load(&e->led_since) == 0 || urds_request_is_over(&w->req)) {
 			urds_doorbell_disarm(&e->lead_bell);
 			break;
 		}
@@ -280,8 +318,6 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 		urds_count(e, URDS_C_poll_calls, 1);
 		rc = fetch_and_dispatch(e, limit);
 		urds_doorbell_disarm(&e->lead_bell);
-		if (atomic_load_explicit(&e->passed_on, memory_order_relaxed))
-			atomic_store(&e->passed_on, 0); /* whatever was passed on has come */
 		if (rc < 0) /* a signal; or, in a fork child, no poller any more */
 			break;
 		run_all(e);
@@ -289,17 +325,11 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 			break;
 		/* Woken for something else. */
 		now = urds_clock_ns();
-		if (rc > 0 && atomic_load(&e->led_since) != 0) {
-			me.led_since = now;
+		if (rc > 0 && atomic_load(&e->led_since) != 0)
 			atomic_store(&e->led_since, now);
-		}
 	}
-	atomic_store(&e->lead_inside, false);
-	me.leads = NULL;
-	relieved = atomic_exchange(&e->led_since, 0) == 0;
-	if (!relieved) {
+	if (!lead_ends(e, &me)) {
 		atomic_store_explicit(&e->is_busy, true, memory_order_relaxed);
-		atomic_store(&e->leader, 0);
 		promote_sleeper(e);
 	}
 	return rc < 0 ? rc : 0;
@@ -307,9 +337,9 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 
 static bool become_leader(struct urds_ctx *e)
 {
-	uint32_t none = 0;
+	uintptr_t none = 0;
 
-	return !atomic_load(&e->watchers) && atomic_compare_exchange_strong(&e->leader, &none, 1);
+	return !atomic_load(&e->watchers) && atomic_compare_exchange_strong(&e->leader, &none, (uintptr_t)&me);
 }
 
 /* The futex call itself is no cancellation point. */

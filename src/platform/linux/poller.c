@@ -140,7 +140,7 @@ void urds_poller_free(struct urds_poller *p)
 
 static uint32_t to_epoll(unsigned events)
 {
-	return EPOLLET | (events & URDS_POLL_IN ? EPOLLIN : 0u) |
+	return (events & URDS_POLL_LEVEL ? 0u : EPOLLET) | (events & URDS_POLL_IN ? EPOLLIN : 0u) |
 	       (events & URDS_POLL_OUT ? EPOLLOUT : 0u) |
 	       (events & URDS_POLL_RDHUP ? EPOLLRDHUP : 0u);
 }

@@ -14,12 +14,13 @@ static void ready(struct urds_poll_src *src, unsigned events)
 
 	/* The counter is never read: edge-triggered, every write is an edge of its own, and 2^64 of
 	 * them do not happen. Clear first: a ring from here on must write again. */
-	(void)atomic_exchange_explicit(&w->is_rung, 0, memory_order_acq_rel);
+	if (!w->is_held)
+		(void)atomic_exchange_explicit(&w->is_rung, 0, memory_order_acq_rel);
 	if (w->rung)
 		w->rung(w);
 }
 
-int urds_wake_init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w))
+static int init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w), bool is_held)
 {
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), rc;
 
@@ -29,8 +30,9 @@ int urds_wake_init(struct urds_wake *w, struct urds_poller *p, void (*rung)(stru
 	w->poller = p;
 	w->rung = rung;
 	w->fd = fd;
+	w->is_held = is_held;
 	atomic_init(&w->is_rung, 0);
-	rc = urds_poller_add(p, &w->src, fd, URDS_POLL_IN);
+	rc = urds_poller_add(p, &w->src, fd, URDS_POLL_IN | (is_held ? URDS_POLL_LEVEL : 0));
 	if (rc < 0)
 		goto undo_fd;
 	return 0;
@@ -38,6 +40,25 @@ int urds_wake_init(struct urds_wake *w, struct urds_poller *p, void (*rung)(stru
 undo_fd:
 	(void)close(fd);
 	return rc;
+}
+
+int urds_wake_init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w))
+{
+	return init(w, p, rung, false);
+}
+
+int urds_wake_init_held(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w))
+{
+	return init(w, p, rung, true);
+}
+
+void urds_wake_take(struct urds_wake *w)
+{
+	uint64_t count;
+
+	/* Read first: a ring in between writes nothing, and whoever takes looks afterwards. */
+	(void)urds_sys_read((int)w->fd, &count, sizeof(count));
+	(void)atomic_exchange_explicit(&w->is_rung, 0, memory_order_acq_rel);
 }
 
 void urds_wake_fini(struct urds_wake *w)
@@ -58,9 +79,4 @@ void urds_wake_ring(struct urds_wake *w)
 	while (urds_sys_write((int)w->fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 	errno = saved;
-}
-
-void urds_wake_renew(struct urds_wake *w)
-{
-	(void)urds_poller_rearm(w->poller, &w->src, w->fd, URDS_POLL_IN);
 }

@@ -27,6 +27,11 @@ static inline ssize_t urds_sys_write(int fd, const void *p, size_t len)
 	return syscall(SYS_write, fd, p, len);
 }
 
+static inline ssize_t urds_sys_read(int fd, void *p, size_t len)
+{
+	return syscall(SYS_read, fd, p, len);
+}
+
 static inline int urds_sys_connect(int fd, const struct sockaddr *to, socklen_t len)
 {
 	return (int)syscall(SYS_connect, fd, to, len);
