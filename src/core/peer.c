@@ -107,7 +107,9 @@ unsigned urds_peer_slot_for(const struct urds_peer *p, uint16_t port)
 void urds_peer_probe(const struct urds_peer *p, uint32_t incarnation, struct urds_probe *out)
 {
 	memset(out, 0, sizeof *out);
-	out->has_npaths = true;
+	/* 1 goes without saying. A kernel that is told keeps what it has queued for the other paths of a former
+	 * owner of our address, and never connects them again. */
+	out->has_npaths = p->our_paths > 1;
 	out->npaths = p->our_paths;
 	out->has_sport_idx = true;
 	if (p->ext) {

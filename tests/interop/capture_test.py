@@ -28,7 +28,7 @@ VECTORS = os.path.join(lab.HERE, '..', 'vectors')
 WHY = {
     'W2': 'sequence numbers begin at the time of day, so that a restart never meets old counters',
     'W4': 'congestion maps on path 0 only (kernels: on any path)',
-    'W5': 'probes offer 1 path (kernels: 8) and announce that source ports name the path (SPORT_IDX)',
+    'W5': 'probes offer no more than 1 path (kernels: 8) and announce that source ports name the path (SPORT_IDX)',
     'W5 port': 'connections come from source ports whose value modulo 8 is the path',
     'W8': 'a connection that we make as the higher address carries nothing and is closed, and made again '
           'while something waits',
@@ -94,7 +94,7 @@ def kernel_shapes():
     return shapes
 
 
-NPATHS_8, NPATHS_1_IDX = '050008', '0500010800'
+NPATHS_8, SPORT_IDX = '050008', '0800'
 
 
 def differences(path, me, with_ext):
@@ -121,10 +121,10 @@ def differences(path, me, with_ext):
         if f.shape() in shapes:
             continue
         ext = f.ext
-        if with_ext and re.fullmatch(NPATHS_1_IDX + '2000' + '01' + '[0-9a-f]{0,16}', ext):
+        if with_ext and re.fullmatch(SPORT_IDX + '2000' + '01' + '[0-9a-f]{0,16}', ext):
             rule('15')
-            ext = NPATHS_1_IDX
-        if ext in (NPATHS_1_IDX, NPATHS_1_IDX[:-2], NPATHS_1_IDX[:-4]) and f.kind in ('probe', 'answer'):
+            ext = SPORT_IDX
+        if ext in (SPORT_IDX, SPORT_IDX[:2]) and f.kind in ('probe', 'answer'):
             rule('W5')
             ext = NPATHS_8
         if f.shape(ext) not in shapes:

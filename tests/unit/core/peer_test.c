@@ -323,7 +323,7 @@ static void peer__extension_off_means_kernel(void)
 	begin(L);
 	urds_peer_init(&p, &mem.m, &high, &low, 1, false);
 	urds_peer_probe(&p, 5, &us);
-	CHECK(!us.has_urds && us.has_npaths && us.has_sport_idx);
+	CHECK(!us.has_urds && !us.has_npaths && us.has_sport_idx);
 	CHECK_EQ(us.npaths, 1);
 	connect_0();
 	SAYS(PROBED(0, true, &urds1), "kind0");
