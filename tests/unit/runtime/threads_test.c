@@ -524,6 +524,12 @@ static void *count_until(void *arg)
 	return NULL;
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SIGNAL_EVERY_US 2000 /* else the thread is in its handlers and nowhere else */
+#else
+#define SIGNAL_EVERY_US 50
+#endif
+
 static void receiving_in_a_handler(void)
 {
 	struct worker r = {.n = 20000}, s = {.n = 20000};
@@ -540,7 +546,7 @@ static void receiving_in_a_handler(void)
 	start(&r, count_until);
 	start(&s, send_through_signals);
 	while (pthread_tryjoin_np(r.id, NULL) == EBUSY) {
-		struct timespec ts = {0, 50000};
+		struct timespec ts = {0, SIGNAL_EVERY_US * 1000};
 
 		pthread_kill(r.id, SIGUSR1);
 		nanosleep(&ts, NULL);
