@@ -185,6 +185,17 @@ static unsigned free_slot(const struct urds_peer *p)
 	return i;
 }
 
+static bool has_urds_up(const struct urds_peer *p)
+{
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		const struct urds_slot *s = urds_peer_slot(p, i);
+
+		if (s->state == URDS_SLOT_UP && s->kind == URDS_KIND_URDS)
+			return true;
+	}
+	return false;
+}
+
 /* Where an accepted connection belongs: a free slot, or URDS_PATHS_MAX: it has to wait. *for_slot: the only one
  * it may have, or ANY_SLOT. */
 static unsigned choose_slot(struct urds_peer *p, uint16_t from_port, unsigned *for_slot)
@@ -194,6 +205,10 @@ static unsigned choose_slot(struct urds_peer *p, uint16_t from_port, unsigned *f
 		*for_slot = 1;
 	else if (p->has_sport_idx)
 		*for_slot = from_port % URDS_PATHS_MAX;
+	/* An urds peer has said how many paths it makes. While it is connected, what comes on another is some
+	 * other program's on its host, or its successor's: that has to wait until it is gone. */
+	if (p->has_sport_idx && *for_slot >= p->npaths && has_urds_up(p) && !urds_peer_is_self(p))
+		return URDS_PATHS_MAX;
 	if (*for_slot != ANY_SLOT)
 		return is_free(p, *for_slot) ? *for_slot : URDS_PATHS_MAX;
 	/* One that does not say which path it is may be a further path, or come in the place of one that died
@@ -428,9 +443,21 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const 
 		open_slot(p, i, now, out);
 }
 
+/* What waited for the urds peer to be gone (choose_slot()). */
+static void place_successors(struct urds_peer *p, urds_ns now, struct urds_peer_out *out)
+{
+	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
+		const struct urds_parked *q = &p->parked[k];
+
+		if (q->is_used && q->slot != ANY_SLOT && is_free(p, q->slot))
+			promote_to(p, k, q->slot, now, out);
+	}
+}
+
 void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rnd, struct urds_peer_out *out)
 {
 	struct urds_slot *s = slot_of(p, slot);
+	bool was_promoted;
 
 	if (!s)
 		return;
@@ -444,7 +471,10 @@ void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rn
 	s->heard = false;
 	s->kind = URDS_KIND_UNKNOWN;
 	p->challenged_slots &= (uint8_t)~(1u << slot); /* what was asked is gone */
-	if (promote(p, slot, now, out)) {
+	was_promoted = promote(p, slot, now, out);
+	if (!has_urds_up(p))
+		place_successors(p, now, out);
+	if (was_promoted) {
 		if (has_parked(p)) /* it has to show that it lives, like the one before */
 			challenge(p, now, out);
 		return;
