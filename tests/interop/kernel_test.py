@@ -186,7 +186,7 @@ def in_qemu():
             raise
         print(f'# left out: {e}')
         return
-    with lab.Lab(emulator='qemu', share=[lab.rdspeer_dir()], timeout=600) as net:
+    with lab.Lab(emulator='qemu', share=[lab.rdspeer_dir()], timeout=1800 if FULL else 600) as net:
         figure(f'QEMU guest up in {net.boot_seconds:.1f} s')
         exchange_in(net, CASES if FULL else [('above', 6)])
 
