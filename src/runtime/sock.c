@@ -130,10 +130,14 @@ void sock_drop(struct urds_sock *s)
 	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	urds_count(e, URDS_C_recv_delivered, s->delivered);
-	if (s->hot)
+	if (s->hot) {
+		peer_may_rest(s->hot);
 		peer_drop(s->hot->peer);
-	if (s->to)
+	}
+	if (s->to) {
+		peer_may_rest(s->to);
 		peer_drop(s->to->peer);
+	}
 	urds_rxq_fini(&s->rxq);
 	if (s->fds[0] >= 0) {
 		urds_sys_close(s->fds[0]);
@@ -222,8 +226,10 @@ static int route(struct urds_sock *s, const struct urds_addr *to, struct path **
 	s->to = h;
 	s->to_addr = *to;
 	urds_lock_release(&s->tx_lock);
-	if (was)
+	if (was) {
+		peer_may_rest(was);
 		peer_drop(was->peer);
+	}
 	*out = h;
 	return 0;
 }

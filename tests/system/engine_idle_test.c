@@ -20,7 +20,7 @@ struct shared_state {
 	_Atomic unsigned answered;
 	_Atomic unsigned step;
 	_Atomic bool settled[2];
-	_Atomic uint64_t base, with_peers, with_socks, mapped[2], small[2];
+	_Atomic uint64_t base, with_peers, with_socks, mapped[3], small[2];
 };
 
 static struct shared_state *m;
@@ -86,6 +86,7 @@ static void hub_main(void)
 		_exit(3);
 	settle(e);
 	atomic_store(&m->base, heap_now());
+	atomic_store(&m->mapped[2], e->pool.mapped);
 	atomic_store(&m->small[0], atomic_load(&e->pool.small));
 	atomic_store(&m->step, 1);
 	for (unsigned i = 0; i < PEERS; i++) {
@@ -161,10 +162,11 @@ static void idle__memory(void)
 	double peer, sock;
 
 	start_all();
-	peer = (double)(atomic_load(&m->with_peers) - atomic_load(&m->base)) / PEERS;
+	peer = (double)(int64_t)(atomic_load(&m->with_peers) + atomic_load(&m->mapped[0]) - atomic_load(&m->base) -
+				 atomic_load(&m->mapped[2])) / PEERS;
 	sock = (double)(atomic_load(&m->with_socks) - atomic_load(&m->with_peers)) / PEERS;
-	printf("# per idle peer %.0f bytes of the allocator (%.0f counted by the pool), regions mapped %llu KiB; per idle "
-	       "socket %.0f bytes\n",
+	printf("# per idle peer %.0f bytes (%.0f counted by the pool; regions mapped in all: %llu KiB); per idle socket "
+	       "%.0f bytes\n",
 	       peer, (double)(atomic_load(&m->small[1]) - atomic_load(&m->small[0])) / PEERS,
 	       (unsigned long long)atomic_load(&m->mapped[0]) / 1024, sock);
 	CHECK(sock <= 1024);
