@@ -528,18 +528,22 @@ PAIR(restarted_receives)
 /* A handler that receives on the socket that its thread is in a call of: it gets a message, or EAGAIN. */
 static struct urds_sock *handler_sock;
 static _Atomic unsigned handler_got, handler_again;
+static _Thread_local volatile sig_atomic_t in_call;
 
 static void receiving_handler(int sig)
 {
 	int saved = errno;
 	struct note m;
-	ssize_t rc = urds_recv(handler_sock, &m, sizeof m, 0); /* a blocking one, even */
+	ssize_t rc;
 
+	if (!in_call)
+		return;
+	rc = urds_recv(handler_sock, &m, sizeof m, 0); /* a blocking one, even */
 	if (rc == sizeof m) {
 		EXPECT(atomic_fetch_add(&seen[m.n], 1) == 0, m.n);
 		atomic_fetch_add(&handler_got, 1);
 	} else {
-		/* Between two calls of the thread it may even wait: then SO_RCVTIMEO ends it. */
+		/* Just before or after the thread's call it may even wait: then SO_RCVTIMEO ends it. */
 		EXPECT(errno == EAGAIN || errno == ETIMEDOUT, errno);
 		atomic_fetch_add(&handler_again, errno == EAGAIN);
 	}
@@ -552,8 +556,11 @@ static void *count_until(void *arg)
 	struct note m;
 
 	while (w->count + atomic_load(&handler_got) < w->n) {
-		ssize_t rc = urds_recv(w->s, &m, sizeof m, 0);
+		ssize_t rc;
 
+		in_call = 1;
+		rc = urds_recv(w->s, &m, sizeof m, 0);
+		in_call = 0;
 		if (rc < 0 && (errno == EINTR || errno == ETIMEDOUT))
 			continue;
 		EXPECT(rc == sizeof m, errno);
