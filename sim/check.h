@@ -7,6 +7,7 @@
 #ifndef URDS_SIM_CHECK_H
 #define URDS_SIM_CHECK_H
 
+#include "printf_format.h"
 #include "wire/types.h"
 
 #define FLOW_MSGS_MAX 256
@@ -33,7 +34,7 @@ struct check {
 
 /* Writes the @len bytes of message @no of flow @f. The first four name it. */
 void check_fill(uint8_t *p, unsigned f, unsigned no, uint32_t len);
-void check_fail(struct check *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void check_fail(struct check *c, const char *fmt, ...) SIM_PRINTF(2, 3);
 /* A message was queued at its destination socket. */
 void check_got(struct check *c, const struct urds_addr *from, uint16_t sport, const struct urds_addr *to,
 	       uint16_t dport, const uint8_t *p, uint32_t len);

@@ -9,6 +9,7 @@
 #ifndef URDS_SIM_NET_H
 #define URDS_SIM_NET_H
 
+#include "printf_format.h"
 #include "wire/types.h"
 
 typedef void (*sim_fn)(void *arg, uint64_t a);
@@ -57,7 +58,7 @@ extern bool sim_trace;
 		if (sim_trace)                                                             \
 			sim_say(s, __VA_ARGS__);                                           \
 	} while (0)
-void sim_say(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void sim_say(struct sim *s, const char *fmt, ...) SIM_PRINTF(2, 3);
 
 void sim_init(struct sim *s, uint64_t seed);
 void sim_fini(struct sim *s);

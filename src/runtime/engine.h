@@ -141,6 +141,8 @@ struct path {
 	_Atomic bool wants_room;     /* a watched socket is full: look often */
 	_Atomic bool poll_armed;
 	_Atomic bool rx_ended;	     /* an end was reported: read on until it is met */
+	_Atomic int peer_cpu;	     /* where the peer's packets come in, plus 1; 0: not known */
+	uint8_t cpu_age;	     /* rx role: drives since that was read */
 	struct urds_link *rx_link;   /* rx role: the one read last; compared only */
 	bool rx_fresh;		     /* rx role: not read to its end once: what was reported before is unknown */
 	bool is_heard;		     /* rx role: a header has come on this connection */

@@ -9,6 +9,8 @@
 
 /* Read from one path before others have their turn. */
 #define DRIVE_BYTES (1u << 20)
+/* The CPU of the peer's packets is asked for once in so many drives; it changes when a scheduler moves a process. */
+#define CPU_AGE_MAX 64
 /* Memory was short: look again after this. */
 #define NOMEM_RETRY_NS URDS_MS(10)
 
@@ -233,6 +235,13 @@ static enum drive drive(struct path *h, struct urds_link *l)
 	if (h->rx_link != l) {
 		h->rx_link = l;
 		h->rx_fresh = true;
+		h->cpu_age = 0;
+	}
+	/* For whoever spins on this path: read here, where the link cannot go away. */
+	if (h->peer->e->cfg.spin && h->cpu_age++ % CPU_AGE_MAX == 0) {
+		int cpu = l->t->data->incoming_cpu(l);
+
+		atomic_store_explicit(&h->peer_cpu, cpu < 0 ? 0 : cpu + 1, memory_order_relaxed);
 	}
 	if (h->rx.chunk && decode(h) < 0) /* bytes of a promoted connection */
 		return DRIVE_END;

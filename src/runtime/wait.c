@@ -231,7 +231,6 @@ void loop_main(void *arg)
 
 static bool may_spin(struct urds_ctx *e, struct path *spin)
 {
-	struct urds_link *l;
 	int cpu;
 
 	if (!e->cfg.spin || !spin)
@@ -239,12 +238,9 @@ static bool may_spin(struct urds_ctx *e, struct path *spin)
 	if (me.misses >= SPIN_MISSES_MAX && ++me.skipped < SPIN_RETRY)
 		return false;
 	me.skipped = 0;
-	l = atomic_load_explicit(&spin->link, memory_order_acquire);
 	/* On one CPU a spin only keeps the peer from running. */
-	if (!l)
-		return false;
-	cpu = l->t->data->incoming_cpu(l);
-	return cpu >= 0 && cpu != urds_cpu_current();
+	cpu = atomic_load_explicit(&spin->peer_cpu, memory_order_relaxed);
+	return cpu > 0 && cpu - 1 != urds_cpu_current();
 }
 
 static void spin_on(struct urds_ctx *e, struct waiter *w, struct path *spin, urds_ns now)

@@ -29,7 +29,7 @@ static size_t ep_n;
 #define NEEDS(what)                              \
 	do {                                     \
 		if (!(bed->can & (what)))        \
-			T_SKIP("cannot " #what); \
+			T_NOT_HERE("cannot " #what); \
 	} while (0)
 
 static void begin(void)

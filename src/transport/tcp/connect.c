@@ -26,11 +26,18 @@ static void set_int(int fd, int level, int name, int value)
 	(void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44 /* since Linux 6.15 */
+#endif
+
 /* No TCP_USER_TIMEOUT: it would also end a connection whose other end answers every window probe
  * while its process is stopped. Whether a peer is dead is decided with silence() by the runtime. */
 void urds_tcp_set_options(const struct tcp *t, int fd)
 {
 	set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	/* A host that was away, or has restarted, is asked again soon, not after as long as it was away. Less
+	 * than this would let Linux give up (15 times) before we would. */
+	set_int(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, 1500);
 	set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, (int)t->cfg.keepalive_idle_s);
 	set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, (int)t->cfg.keepalive_intvl_s);
 	set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, (int)t->cfg.keepalive_cnt);

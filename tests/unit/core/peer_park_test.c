@@ -237,7 +237,8 @@ static void peer_park__further_path_of_a_kernel_that_answers_no_pings(void)
 static void peer_park__new_incarnation_beside_a_live_one_is_dropped(void)
 {
 	begin_l();
-	SAYS(ACCEPTED(40003), "attach3"); /* this slot is free */
+	p.npaths = 8; /* it makes as many: slot 3 is one of them, and free */
+	SAYS(ACCEPTED(40003), "attach3");
 	SAYS(HEARD(3), "");
 	SAYS(PROBED(3, false, &urds2), "drop3 probe0 probe3");
 	SAYS(DOWN(3), "");
