@@ -279,14 +279,16 @@ bool lead_ends(struct urds_ctx *e, struct call_thread *t)
 
 /* The poller's wait is ended by every signal that has a handler, and by a stop. A socket's is gone on with after
  * a stop, and after a handler that was installed with SA_RESTART if it has no time limit: so is ours, unless some
- * handler is of the other kind. */
+ * handler is of the other kind. Handlers for what a thread does to itself are of no account: crash reporters
+ * install them. */
 static bool is_interruption(const struct waiter *w)
 {
 	bool never_restarted = w->is_any || w->req.deadline != URDS_NEVER;
 	struct sigaction sa;
 
 	for (int sig = 1; sig <= SIGRTMAX; sig++)
-		if (sigaction(sig, NULL, &sa) == 0 && sa.sa_handler != SIG_DFL && sa.sa_handler != SIG_IGN &&
+		if (sig != SIGSEGV && sig != SIGBUS && sig != SIGFPE && sig != SIGILL && sig != SIGTRAP && sig != SIGABRT &&
+		    sig != SIGSYS && sigaction(sig, NULL, &sa) == 0 && sa.sa_handler != SIG_DFL && sa.sa_handler != SIG_IGN &&
 		    (never_restarted || !(sa.sa_flags & SA_RESTART)))
 			return true;
 	return false;
