@@ -160,7 +160,7 @@ struct path {
 	urds_ns poll_at, ack_at;     /* peer lock; URDS_NEVER: not armed */
 
 	struct path *dirty_next, *ready_next;
-	_Atomic urds_ns rest_at; /* peer lock to write but by peer_may_rest(): when it is to rest; URDS_NEVER */
+	_Atomic urds_ns rest_at; /* peer lock to write but by peer_uncache(): when it is to rest; URDS_NEVER */
 	uint64_t rest_mark;	 /* peer lock: what had passed when that was set */
 };
 
@@ -174,6 +174,7 @@ struct peer {
 	struct urds_peer core; /* peer lock */
 	struct urds_lock lock;
 	_Atomic uint32_t refs;
+	_Atomic uint32_t cached; /* of them: kept by sockets between calls */
 	struct urds_ctx *e;
 	struct node *node;
 	struct peer *hash_next; /* table lock */
@@ -313,8 +314,9 @@ struct path *peer_path_awake(struct peer *p, unsigned slot);
 void path_wake(struct path *h);
 /* Called by the timer, which has a reference; no lock held. */
 void peer_rest(struct peer *p, urds_ns now);
-/* A reference that kept it awake is about to go. */
-void peer_may_rest(struct path *h);
+/* A reference that a socket keeps between calls: it keeps the path from resting, at no cost. NULL: nothing. */
+struct path *peer_cache(struct path *h);
+void peer_uncache(struct path *h);
 /* Takes it out of the table if nothing needs it any more. */
 void peer_collect(struct peer *p);
 /* Breaks every connection. Return: how many. */

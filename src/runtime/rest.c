@@ -77,42 +77,62 @@ static bool rest(struct peer *p, struct path *h)
 	return true;
 }
 
+/* Peer lock held; nothing has passed for a while. Return: is it to be tried again later? */
+static bool try_rest(struct peer *p, struct path *h)
+{
+	uint32_t cached = atomic_load(&p->cached), refs = atomic_load(&p->refs);
+
+	if (p->more || p->parked || atomic_load(&p->e->stop))
+		return false;
+	if (refs == 3 && rest(p, h))
+		return false;
+	/* Kept by sockets only: the last of them arms it. Some call is passing through, or what is left of the last
+	 * traffic, which has timers of its own, is not done: again. Never heard, or no connection: what
+	 * changes that arms it. */
+	return refs != 3 + cached || (cached == 0 && h->is_heard && atomic_load(&h->link));
+}
+
 void peer_rest(struct peer *p, urds_ns now)
 {
-	bool again = false;
-	struct path *h;
+	struct path *noted = NULL, *h;
 
 	urds_lock_acquire(&p->lock);
 	h = p->path0;
 	if (h && atomic_load(&h->rest_at) <= now) {
 		uint64_t mark = mark_of(h);
 
+		atomic_store(&h->rest_at, now + p->e->cfg.rest_ns);
 		if (mark == 0 || mark != h->rest_mark) {
-			/* Notes that were left meanwhile are seen to by path_transmit() and path_receive(). */
 			h->rest_mark = mark;
-			atomic_store(&h->rest_at, now + p->e->cfg.rest_ns);
-			again = true;
+			noted = mark ? NULL : h; /* somebody may have left a note for the role we held */
 		} else {
-			/* Until somebody lets go of it, or it has another connection ... */
 			atomic_store(&h->rest_at, URDS_NEVER);
-			/* ... or what is left of the last traffic, which has timers of its own, is done. */
-			if (!p->more && !p->parked && !atomic_load(&p->e->stop) && atomic_load(&p->refs) == 3 &&
-			    !rest(p, h) && h->is_heard && atomic_load(&h->link))
+			if (try_rest(p, h))
 				atomic_store(&h->rest_at, now + p->e->cfg.rest_ns);
-			h = NULL;
 		}
 	}
 	urds_lock_release(&p->lock);
-	if (again && h) {
-		path_transmit(h);
-		path_receive(h);
+	if (noted) {
+		path_transmit(noted);
+		path_receive(noted);
 	}
 }
 
-void peer_may_rest(struct path *h)
+struct path *peer_cache(struct path *h)
 {
-	if (h->slot > 0 || atomic_load_explicit(&h->rest_at, memory_order_relaxed) != URDS_NEVER)
+	peer_hold(h->peer);
+	atomic_fetch_add_explicit(&h->peer->cached, 1, memory_order_relaxed);
+	return h;
+}
+
+void peer_uncache(struct path *h)
+{
+	if (!h)
 		return;
-	atomic_store(&h->rest_at, urds_clock_ns() + h->peer->e->cfg.rest_ns);
-	timer_earlier(h->peer, urds_clock_ns() + h->peer->e->cfg.rest_ns);
+	atomic_fetch_sub(&h->peer->cached, 1);
+	if (h->slot == 0 && atomic_load(&h->rest_at) == URDS_NEVER) {
+		atomic_store(&h->rest_at, urds_clock_ns() + h->peer->e->cfg.rest_ns);
+		timer_earlier(h->peer, urds_clock_ns() + h->peer->e->cfg.rest_ns);
+	}
+	peer_drop(h->peer);
 }

@@ -370,7 +370,8 @@ static int sleep_cancellable(struct waiter *w, uint32_t word)
 	return rc;
 }
 
-int waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
+/* The mark has to be in the real frame, not in one that a sanitizer keeps elsewhere. */
+int __attribute__((no_sanitize("address"))) waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
 {
 	volatile uintptr_t mark;
 	bool may_lead = true;

@@ -697,9 +697,9 @@ static void jumping_handler(int sig)
 
 static ssize_t __attribute__((noinline)) deeper(struct urds_sock *s, struct note *m, int depth)
 {
-	volatile char pad[700];
+	volatile char pad[700]; /* mostly untouched: what lay there stays */
 
-	memset((void *)(uintptr_t)pad, depth, sizeof pad);
+	pad[0] = (char)depth;
 	return depth ? deeper(s, m, depth - 1) + pad[0] * 0 : urds_recv(s, m, sizeof *m, 0);
 }
 
@@ -930,7 +930,7 @@ static void rest_against_use(void)
 PAIR(rest_against_use)
 
 /* Receiving in a handler allocates; the library sees to it that it interrupts nothing that does. */
-const char *__tsan_default_options(void);
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
 	return "report_signal_unsafe=0";
