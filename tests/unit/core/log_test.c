@@ -397,6 +397,48 @@ static void log__each_lists_what_waits(void)
 	rig_fini(&r);
 }
 
+/* What a kernel's TCP acknowledged: owners are told at once, a replay still has it, and nobody is told twice. */
+static void log__settled_ones_are_told_once_and_kept(void)
+{
+	struct urds_log_freed_list f;
+	uint32_t msgs, pos;
+	size_t n;
+
+	rig_init(&r, 1000);
+	for (uint32_t i = 0; i < 6; i++)
+		CHECK_EQ(rig_put(&r, 0, 9, 100 + i), 0);
+	rig_take_all(&r);
+	CHECK_EQ(rig_parse(&r, v, MIXED), 6);
+	pos = v[3].end; /* four of them */
+	CHECK(!urds_log_settle_pos(&r.log, pos - 1, &f));
+	CHECK_EQ(f.n, 1);
+	CHECK_EQ(f.v[0].msgs, 3);
+	CHECK_EQ(f.v[0].bytes, 100 + 101 + 102);
+	CHECK(!urds_log_settle_pos(&r.log, pos, &f));
+	CHECK_EQ(f.v[0].msgs, 1);
+	CHECK(!urds_log_settle_pos(&r.log, pos, &f));
+	CHECK_EQ(f.n, 0);
+	CHECK(!urds_log_is_settled(&r.log));
+
+	rig_rewind(&r);
+	CHECK(!urds_log_settle_pos(&r.log, pos, &f)); /* none of it is out on the new connection */
+	CHECK_EQ(f.n, 0);
+	rig_take_all(&r);
+	n = rig_parse(&r, v, MIXED);
+	CHECK_EQ(n, 6);
+	for (size_t i = 0; i < n; i++)
+		CHECK_EQ(v[i].flags, URDS_F_RETRANSMITTED);
+	CHECK(!urds_log_settle_pos(&r.log, (uint32_t)r.len, &f));
+	CHECK_EQ(f.v[0].msgs, 2);
+	CHECK(urds_log_is_settled(&r.log));
+	CHECK(!urds_log_is_empty(&r.log));
+	CHECK_EQ(rig_ack_pos(&r, (uint32_t)r.len, &msgs), 0);
+	CHECK_EQ(msgs, 0);
+	CHECK(urds_log_is_empty(&r.log));
+	CHECK_EQ(r.mem.blocks, 0);
+	rig_fini(&r);
+}
+
 int main(int argc, char **argv)
 {
 	T_INIT(argc, argv);
@@ -412,6 +454,7 @@ int main(int argc, char **argv)
 	T_RUN(log__ack_position_wraps_at_32_bits);
 	T_RUN(log__ack_of_unsent_seq_is_ignored);
 	T_RUN(log__ack_ahead_of_a_replay_waits);
+	T_RUN(log__settled_ones_are_told_once_and_kept);
 	T_RUN(log__freed_list_fills_and_goes_on);
 	T_RUN(log__ack_is_carried_by_the_last_message);
 	T_RUN(log__ack_stays_out_of_what_follows_the_connection);
