@@ -43,6 +43,14 @@ struct urds_path_tx {
 	bool is_held;	      /* append + tx to write: no proof of life yet, messages wait (W9) */
 };
 
+/* What has to be known of a path whose connection is up and on which nothing goes on. */
+struct urds_path_rest {
+	uint64_t next_tx, next_rx;
+	uint64_t link_pos;
+	uint32_t map_gen;
+	bool urds;
+};
+
 /* @sends_map: this is path 0 (W4). */
 void urds_path_tx_init(struct urds_path_tx *t, struct urds_mem *mem, uint64_t first_seq, bool sends_map);
 void urds_path_tx_fini(struct urds_path_tx *t);
@@ -94,6 +102,11 @@ void urds_path_tx_down(struct urds_path_tx *t);
 /* append. Queues an empty message of the engine's own: a pong, an answer or a probe in order.
  * @p: extensions, or NULL; with them nothing is queued (0) unless there is a connection to say it on. Return: 0, -URDS_EAGAIN: too many are waiting (C12); -URDS_ENOMEM. */
 int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport, const struct urds_probe *p);
+
+/* append + tx. Return: false if something goes on or is wanted. */
+bool urds_path_tx_rest(const struct urds_path_tx *t, struct urds_path_rest *out);
+/* After init with @r->next_tx: as it was. */
+void urds_path_tx_wake(struct urds_path_tx *t, const struct urds_path_rest *r);
 
 /* append. Of the messages in @f, take out those posted above. */
 void urds_path_tx_freed(struct urds_path_tx *t, struct urds_log_freed_list *f);
@@ -165,6 +178,10 @@ void urds_path_rx_got(struct urds_path_rx *r, size_t bytes);
 int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out);
 /* Nothing more to read for now: gives back memory that holds nothing. */
 void urds_path_rx_idle(struct urds_path_rx *r);
+
+/* As above, for this half. */
+bool urds_path_rx_rest(const struct urds_path_rx *r, struct urds_path_rest *out);
+void urds_path_rx_wake(struct urds_path_rx *r, const struct urds_path_rest *in);
 
 /* Highest sequence received in order, for h_ack; 0: none. */
 static inline uint64_t urds_path_rx_ack(const struct urds_path_rx *r)

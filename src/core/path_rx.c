@@ -392,3 +392,18 @@ void urds_path_rx_idle(struct urds_path_rx *r)
 		r->parsed = 0;
 	}
 }
+
+bool urds_path_rx_rest(const struct urds_path_rx *r, struct urds_path_rest *out)
+{
+	if (r->chunk || r->body || r->in_msg || urds_splitter_mid(&r->split))
+		return false;
+	out->next_rx = r->next_rx;
+	out->urds = r->urds;
+	return true;
+}
+
+void urds_path_rx_wake(struct urds_path_rx *r, const struct urds_path_rest *in)
+{
+	r->next_rx = in->next_rx;
+	r->urds = in->urds;
+}

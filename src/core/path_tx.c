@@ -252,3 +252,21 @@ void urds_path_tx_freed(struct urds_path_tx *t, struct urds_log_freed_list *f)
 	}
 	f->n = kept;
 }
+
+bool urds_path_tx_rest(const struct urds_path_tx *t, struct urds_path_rest *out)
+{
+	if (!t->is_up || t->is_held || t->map_due || t->ctl || t->posted || t->log.oldest ||
+	    !urds_log_is_empty(&t->log) || atomic_load_explicit(&t->want, memory_order_relaxed))
+		return false;
+	out->next_tx = t->log.next_seq;
+	out->link_pos = t->link_pos;
+	out->map_gen = t->map_gen;
+	return true;
+}
+
+void urds_path_tx_wake(struct urds_path_tx *t, const struct urds_path_rest *r)
+{
+	t->is_up = true;
+	t->link_pos = t->kept_pos = r->link_pos;
+	t->map_gen = r->map_gen;
+}

@@ -132,6 +132,7 @@ int urds_open(const struct urds_config *user, struct urds_ctx **out)
 		.spin_us = c.spin_us ? c.spin_us : 50,
 		.peers_max = c.peers_max ? c.peers_max : URDS_PEERS_MAX,
 		.tcp_port = (uint16_t)c.tcp_port,
+		.rest_ns = URDS_REST_NS,
 		.memory_max = c.memory_max ? c.memory_max : memory_default(),
 	};
 	rc = engine_new(&cfg, out);

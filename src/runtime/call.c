@@ -10,6 +10,7 @@
 #include "runtime/call.h"
 
 #include <pthread.h>
+#include <unwind.h>
 
 #include "platform/clock.h"
 #include "platform/futex.h"
@@ -67,16 +68,40 @@ static void abandon(struct call_thread *t)
 	t->state = CALL_OUT;
 }
 
+struct walk {
+	uintptr_t frame, ip;
+	bool is_found, is_passed;
+};
+
+/* The frames from here outwards; each is told with its lower end and where it goes on. */
+static _Unwind_Reason_Code step(struct _Unwind_Context *c, void *arg)
+{
+	struct walk *w = arg;
+
+	if (_Unwind_GetCFA(c) > w->frame) {
+		/* @frame is in the one before. */
+		w->is_passed = true;
+		w->is_found = _Unwind_FindEnclosingFunction((void *)w->ip) == (void *)(uintptr_t)waiter_wait;
+		return _URC_END_OF_STACK;
+	}
+	w->ip = _Unwind_GetIP(c) - 1;
+	return _URC_NO_REASON;
+}
+
 /* Is the wait that this thread was in gone, and we are not in a handler on top of it? */
 static bool __attribute__((noinline, no_sanitize("address", "thread"))) is_abandoned(void)
 {
+	struct walk w = {.frame = (uintptr_t)me.frame};
 	stack_t ss;
 
 	if (sigaltstack(NULL, &ss) == 0 && (ss.ss_flags & SS_ONSTACK))
 		return false;
 	if ((char *)__builtin_frame_address(0) + FRAME_SLACK > me.frame)
 		return true;
-	/* A later call, deeper than that one was: then its frame was written over. */
+	_Unwind_Backtrace(step, &w);
+	if (w.is_passed)
+		return !w.is_found;
+	/* Some function does not say how to unwind it. If the wait is gone its frame was written over, as a rule. */
 	return *me.mark != (uintptr_t)me.mark + me.serial;
 }
 

@@ -34,15 +34,37 @@ static void add(struct todo *t, enum todo_kind kind, struct path *path, struct u
 	t->v[t->n++].link = link;
 }
 
-/* A link's user is its path, or its peer, marked, while it is parked. */
-static void *parked_tag(struct peer *p)
+/* A link's user is its peer, marked with the slot, or PARKED. */
+#define MARKS 15u
+#define PARKED 8u
+
+static void *marked(struct peer *p, unsigned mark)
 {
-	return (char *)p + 1;
+	return (char *)p + mark;
 }
 
-static struct peer *is_parked(void *user)
+static struct peer *peer_of(void *user)
 {
-	return (uintptr_t)user & 1 ? (struct peer *)(void *)((char *)user - 1) : NULL;
+	return (struct peer *)(void *)((char *)user - ((uintptr_t)user & MARKS));
+}
+
+static unsigned mark_of(void *user)
+{
+	return (unsigned)((uintptr_t)user & MARKS);
+}
+
+/* The path of a link, woken if it rested, with a reference on its peer for the caller; NULL: no memory. */
+static struct path *path_of(struct urds_link *l)
+{
+	struct peer *p = peer_of(l->user);
+	struct path *h;
+
+	urds_lock_acquire(&p->lock);
+	h = peer_path_awake(p, mark_of(l->user));
+	if (h)
+		peer_hold(p);
+	urds_lock_release(&p->lock);
+	return h;
 }
 
 static void our_probe(struct peer *p, struct urds_probe *out)
@@ -79,7 +101,7 @@ static void attach(struct peer *p, struct path *h, struct urds_link *l, bool dia
 	urds_lock_acquire(&h->append);
 	if (!l->user)
 		peer_hold(p); /* until on_closed() */
-	l->user = h;
+	l->user = marked(p, h->slot);
 	atomic_store(&h->kind, URDS_KIND_UNKNOWN);
 	atomic_store(&h->must_drop, false);
 	atomic_store(&h->is_ending, false);
@@ -108,7 +130,7 @@ static void park(struct peer *p, unsigned k, struct urds_link *l, struct todo *t
 	urds_count(p->e, URDS_C_conn_parked, 1);
 	p->parked[k] = (struct parked_link){.link = l};
 	peer_hold(p);
-	l->user = parked_tag(p);
+	l->user = marked(p, PARKED);
 	add(t, TODO_PARKED, NULL, l);
 }
 
@@ -316,7 +338,7 @@ static void dial(struct peer *p, struct path *h)
 	h->dials = &call;
 	urds_lock_release(&p->lock);
 	rc = off ? -URDS_ECANCELED
-		 : t->connect->dial(t, &p->core.local, &p->core.remote, lane, h, &l);
+		 : t->connect->dial(t, &p->core.local, &p->core.remote, lane, marked(p, h->slot), &l);
 	urds_lock_acquire(&p->lock);
 	if (!dial_returned(h, &call, rc < 0 ? NULL : l) && rc == 0) {
 		unsigned state = urds_peer_slot(&p->core, h->slot)->state;
@@ -391,6 +413,7 @@ void path_want(struct path *h)
 
 void path_heard(struct path *h)
 {
+	atomic_store(&h->rest_at, urds_clock_ns() + h->peer->e->cfg.rest_ns);
 	PEER_EVENT(h->peer, NULL, urds_peer_heard(&h->peer->core, h->slot, urds_clock_ns(), &out));
 }
 
@@ -479,31 +502,44 @@ void parked_readable(struct peer *p, struct urds_link *l)
 
 static void on_readable(struct urds_link *l, bool ended)
 {
-	void *user = l->user;
+	struct path *h;
 
-	if (!user)
+	if (!l->user)
 		return; /* not placed yet: whoever places it reads */
-	if (is_parked(user)) {
-		parked_readable(is_parked(user), l);
+	if (mark_of(l->user) == PARKED) {
+		parked_readable(peer_of(l->user), l);
+		return;
+	}
+	h = path_of(l);
+	if (!h) { /* no memory for it: as if the network had failed, when there is some */
+		timer_earlier(peer_of(l->user), urds_clock_ns() + URDS_MS(10));
 		return;
 	}
 	if (ended)
-		atomic_store_explicit(&((struct path *)user)->rx_ended, true, memory_order_release);
-	path_receive(user);
+		atomic_store_explicit(&h->rx_ended, true, memory_order_release);
+	path_receive(h);
+	peer_drop(h->peer);
 }
 
 static void on_writable(struct urds_link *l)
 {
-	if (l->user && !is_parked(l->user))
-		path_transmit(l->user);
+	struct path *h = l->user && mark_of(l->user) != PARKED ? path_of(l) : NULL;
+
+	if (!h)
+		return;
+	path_transmit(h);
+	peer_drop(h->peer);
 }
 
 static void on_rx(struct urds_link *l, size_t got)
 {
-	struct path *h = l->user;
+	struct path *h = path_of(l);
 
+	if (!h)
+		return;
 	atomic_store(&h->rx_completed, got + 1);
 	path_receive(h);
+	peer_drop(h->peer);
 }
 
 static void on_tx_released(struct urds_link *l, size_t bytes)
@@ -513,7 +549,7 @@ static void on_tx_released(struct urds_link *l, size_t bytes)
 
 static void on_connected(struct urds_link *l, int err)
 {
-	struct path *h = l->user;
+	struct path *h = path_of(l); /* there: it does not rest while it dials */
 	struct peer *p = h->peer;
 
 	PEER_EVENT(p, l, {
@@ -530,6 +566,7 @@ static void on_connected(struct urds_link *l, int err)
 				urds_peer_dialled(&p->core, h->slot, err == 0, urds_clock_ns(), urds_random64(), &out);
 		}
 	});
+	peer_drop(p);
 }
 
 static void on_accept(struct urds_listener *ls, struct urds_link *l, const struct urds_addr *from,
@@ -556,7 +593,7 @@ static void on_accept(struct urds_listener *ls, struct urds_link *l, const struc
 		struct path *h;
 
 		urds_lock_acquire(&p->lock);
-		h = peer_path_if(p, i);
+		h = peer_path_awake(p, i);
 		urds_lock_release(&p->lock);
 		if (h)
 			path_receive(h);
@@ -573,7 +610,7 @@ static void on_closed(struct urds_link *l)
 
 	if (!user)
 		return;
-	p = is_parked(user) ? is_parked(user) : ((struct path *)user)->peer;
+	p = peer_of(user);
 	peer_collect(p);
 	peer_drop(p);
 }
@@ -625,6 +662,7 @@ void peer_rearm(struct peer *p, urds_ns now)
 		at = h->poll_at < at ? h->poll_at : at;
 		at = h->ack_at < at ? h->ack_at : at;
 		at = h->end_by < at ? h->end_by : at;
+		at = atomic_load(&h->rest_at) < at ? atomic_load(&h->rest_at) : at;
 	}
 	urds_lock_release(&p->lock);
 	/* Never later than what is set: others arm it without this lock. A timer that comes too early
@@ -704,10 +742,14 @@ void peer_timer(struct peer *p, urds_ns now)
 		path_transmit(poll[i]);
 		check(p, poll[i]);
 	}
+	peer_rest(p, now);
 	PEER_EVENT(p, NULL, urds_peer_tick(&p->core, pending_slots(p), now, urds_random64(), &out));
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		struct path *h = peer_path_if(p, i);
+		struct path *h;
 
+		urds_lock_acquire(&p->lock);
+		h = peer_path_if(p, i);
+		urds_lock_release(&p->lock);
 		if (h && atomic_load(&h->is_ready))
 			path_receive(h); /* was put off for want of memory */
 	}
@@ -722,7 +764,7 @@ unsigned peer_reset(struct peer *p)
 		struct urds_link *l;
 
 		urds_lock_acquire(&p->lock);
-		h = peer_path_if(p, i);
+		h = peer_path_awake(p, i);
 		urds_lock_release(&p->lock);
 		if (!h)
 			continue;

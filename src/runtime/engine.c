@@ -369,9 +369,12 @@ static void end_links(struct peer *p, void *arg)
 static void drop_links(struct peer *p, void *arg)
 {
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		struct path *h = peer_path_if(p, i);
 		struct urds_link *l;
+		struct path *h;
 
+		urds_lock_acquire(&p->lock);
+		h = peer_path_if(p, i);
+		urds_lock_release(&p->lock);
 		if (!h)
 			continue;
 		if (atomic_load(&h->link)) {
@@ -393,6 +396,13 @@ static void drop_links(struct peer *p, void *arg)
 		urds_buf_drop(p->parked[k].buf);
 		p->parked[k].link->t->connect->close(p->parked[k].link, URDS_CLOSE_NOW);
 	}
+}
+
+static void wake(struct peer *p, void *arg)
+{
+	urds_lock_acquire(&p->lock);
+	peer_path_awake(p, 0);
+	urds_lock_release(&p->lock);
 }
 
 /* Drives until there is nothing left to send, or no connection, or @until. */
@@ -463,6 +473,7 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 	urds_thread_join(&e->loop_thread);
 	urds_thread_join(&e->flush_thread);
 
+	peer_each(e, wake, NULL); /* none rests again: e->stop */
 	settle(e, false, end);
 	atomic_store(&e->is_closing, true);
 	/* A kernel connects again at once: one that it believes in takes its messages to the grave. */

@@ -160,6 +160,8 @@ struct path {
 	urds_ns poll_at, ack_at;     /* peer lock; URDS_NEVER: not armed */
 
 	struct path *dirty_next, *ready_next;
+	_Atomic urds_ns rest_at; /* peer lock to write but by peer_uncache(): when it is to rest; URDS_NEVER */
+	uint64_t rest_mark;	 /* peer lock: what had passed when that was set */
 };
 
 struct parked_link {
@@ -172,10 +174,16 @@ struct peer {
 	struct urds_peer core; /* peer lock */
 	struct urds_lock lock;
 	_Atomic uint32_t refs;
+	_Atomic uint32_t cached; /* of them: kept by sockets between calls */
 	struct urds_ctx *e;
 	struct node *node;
 	struct peer *hash_next; /* table lock */
-	struct path *path0;
+	struct path *path0;	/* peer lock, or whoever has a reference */
+	struct {		/* peer lock: path 0 while it rests, or link NULL (rest.c) */
+		struct urds_link *link;
+		struct urds_path_rest path;
+		uint8_t kind;
+	} rest;
 	struct path **more;	/* slots 1..7, or NULL */
 	struct parked_link *parked; /* URDS_PARKED_MAX, or NULL */
 	struct urds_remotemap rmap; /* peer lock */
@@ -210,6 +218,7 @@ struct engine_config {
 	uint16_t tcp_port;
 	bool record;
 	uint64_t memory_max;
+	urds_ns rest_ns; /* URDS_REST_NS; shorter in tests */
 };
 
 struct urds_ctx {
@@ -295,7 +304,19 @@ void peer_hold(struct peer *p);
 void peer_drop(struct peer *p);
 /* Path @slot of @p, made if missing; NULL: no memory. Lives as long as the peer. */
 struct path *peer_path(struct peer *p, unsigned slot);
+/* The same unless it is missing, or rests: then NULL. */
 struct path *peer_path_if(struct peer *p, unsigned slot);
+/* The same unless it is missing; wakes it. Peer lock held. */
+struct path *peer_path_awake(struct peer *p, unsigned slot);
+
+/* ---- rest.c: the memory of a path on which nothing goes on */
+/* Peer lock held: @h, new, goes on where its predecessor rested. */
+void path_wake(struct path *h);
+/* Called by the timer, which has a reference; no lock held. */
+void peer_rest(struct peer *p, urds_ns now);
+/* A reference that a socket keeps between calls: it keeps the path from resting, at no cost. NULL: nothing. */
+struct path *peer_cache(struct path *h);
+void peer_uncache(struct path *h);
 /* Takes it out of the table if nothing needs it any more. */
 void peer_collect(struct peer *p);
 /* Breaks every connection. Return: how many. */

@@ -124,11 +124,17 @@ static void connection(struct peer *p, void *arg)
 	urds_lock_acquire(&p->lock);
 	h = p->path0;
 	state = p->core.first.state;
-	urds_lock_release(&p->lock);
 	if (h) {
+		urds_lock_acquire(&h->append);
 		tx = h->tx.log.next_seq;
-		rx = h->rx.next_rx;
+		urds_lock_release(&h->append);
+		rx = atomic_load(&h->rx_ack);
+		rx += rx > 0;
+	} else if (p->rest.link) {
+		tx = p->rest.path.next_tx;
+		rx = p->rest.path.next_rx;
 	}
+	urds_lock_release(&p->lock);
 	at = put_mem(at, &tx, 8);
 	at = put_mem(at, &rx, 8);
 	at = put_addr(o, at, &p->core.local);
@@ -248,7 +254,7 @@ static void tcp(struct peer *p, void *arg)
 		struct path *h;
 
 		urds_lock_acquire(&p->lock);
-		h = peer_path_if(p, i);
+		h = peer_path_awake(p, i);
 		urds_lock_release(&p->lock);
 		if (!h)
 			continue;

@@ -155,6 +155,19 @@ static void block_put(struct urds_mem *m, void *ptr, unsigned blocks)
 static const struct urds_mem_ops ops = {
 	.alloc = small_alloc, .free = small_free, .block_get = block_get, .block_put = block_put};
 
+void urds_pool_trim(struct urds_pool *p)
+{
+	struct urds_region *r, *next;
+
+	urds_lock_acquire(&p->lock);
+	for (r = p->regions; r; r = next) {
+		next = r->next;
+		if (r->free == ~0ull)
+			region_free(p, r);
+	}
+	urds_lock_release(&p->lock);
+}
+
 void urds_pool_init(struct urds_pool *p, uint64_t bytes_max)
 {
 	memset(p, 0, sizeof *p);

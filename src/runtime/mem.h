@@ -25,6 +25,8 @@ struct urds_pool {
 };
 
 void urds_pool_init(struct urds_pool *p, uint64_t bytes_max);
+/* Something has become idle: gives back regions that were kept for the next burst. */
+void urds_pool_trim(struct urds_pool *p);
 /* Everything was given back. */
 void urds_pool_fini(struct urds_pool *p);
 

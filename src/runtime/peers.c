@@ -244,16 +244,26 @@ struct path *peer_path(struct peer *p, unsigned slot)
 	first = urds_wall_ns();
 	if (p->past && p->past->next_tx[slot] > first)
 		first = p->past->next_tx[slot];
+	if (slot == 0 && p->rest.link)
+		first = p->rest.path.next_tx;
 	urds_path_tx_init(&h->tx, mem, first, slot == 0);
 	urds_path_rx_init(&h->rx, mem);
 	if (p->past)
 		h->rx.next_rx = p->past->next_rx[slot];
+	atomic_init(&h->rest_at, URDS_NEVER);
 	h->poll_at = h->ack_at = h->end_by = URDS_NEVER;
 	if (slot == 0)
 		p->path0 = h;
 	else
 		p->more[slot - 1] = h;
+	if (slot == 0 && p->rest.link)
+		path_wake(h);
 	return h;
+}
+
+struct path *peer_path_awake(struct peer *p, unsigned slot)
+{
+	return slot == 0 && p->rest.link ? peer_path(p, 0) : peer_path_if(p, slot);
 }
 
 /* Is there anything that a new peer object would not know? */

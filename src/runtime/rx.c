@@ -73,10 +73,8 @@ static bool deliver(struct path *h, const struct urds_rx_item *v, size_t n)
 			for (size_t i = 0; i < done; i++)
 				e->on_queued(e->hook_arg, &p->core.remote, &v[i]);
 		if (s->hot != h) {
-			if (s->hot)
-				peer_drop(s->hot->peer);
-			peer_hold(p);
-			s->hot = h;
+			peer_uncache(s->hot);
+			s->hot = peer_cache(h);
 		}
 		if (news & (URDS_RXQ_CONGESTED | URDS_RXQ_CLEAR))
 			flipped = sock_flip(s, (news & URDS_RXQ_CONGESTED) != 0);

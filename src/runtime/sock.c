@@ -130,10 +130,8 @@ void sock_drop(struct urds_sock *s)
 	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	urds_count(e, URDS_C_recv_delivered, s->delivered);
-	if (s->hot)
-		peer_drop(s->hot->peer);
-	if (s->to)
-		peer_drop(s->to->peer);
+	peer_uncache(s->hot);
+	peer_uncache(s->to);
 	urds_rxq_fini(&s->rxq);
 	if (s->fds[0] >= 0) {
 		urds_sys_close(s->fds[0]);
@@ -216,14 +214,13 @@ static int route(struct urds_sock *s, const struct urds_addr *to, struct path **
 		peer_drop(p);
 		return -URDS_ENOMEM;
 	}
-	peer_hold(p);
+	peer_cache(h);
 	urds_lock_acquire(&s->tx_lock);
 	was = s->to;
 	s->to = h;
 	s->to_addr = *to;
 	urds_lock_release(&s->tx_lock);
-	if (was)
-		peer_drop(was->peer);
+	peer_uncache(was);
 	*out = h;
 	return 0;
 }

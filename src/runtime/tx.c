@@ -273,7 +273,7 @@ static void push_map(struct peer *p, void *arg)
 	if (p->node != a->n)
 		return;
 	urds_lock_acquire(&p->lock);
-	h = peer_path_if(p, 0);
+	h = peer_path_awake(p, 0);
 	urds_lock_release(&p->lock);
 	if (h)
 		path_transmit(h);

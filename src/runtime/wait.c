@@ -277,6 +277,23 @@ bool lead_ends(struct urds_ctx *e, struct call_thread *t)
 	return relieved;
 }
 
+/* The poller's wait is ended by every signal that has a handler, and by a stop. A socket's is gone on with after
+ * a stop, and after a handler that was installed with SA_RESTART if it has no time limit: so is ours, unless some
+ * handler is of the other kind. Handlers for what a thread does to itself are of no account: crash reporters
+ * install them. */
+static bool is_interruption(const struct waiter *w)
+{
+	bool never_restarted = w->is_any || w->req.deadline != URDS_NEVER;
+	struct sigaction sa;
+
+	for (int sig = 1; sig <= SIGRTMAX; sig++)
+		if (sig != SIGSEGV && sig != SIGBUS && sig != SIGFPE && sig != SIGILL && sig != SIGTRAP && sig != SIGABRT &&
+		    sig != SIGSYS && sigaction(sig, NULL, &sa) == 0 && sa.sa_handler != SIG_DFL && sa.sa_handler != SIG_IGN &&
+		    (never_restarted || !(sa.sa_flags & SA_RESTART)))
+			return true;
+	return false;
+}
+
 /* Leads until @w is over, its deadline, a signal (-URDS_EINTR), or until it is relieved (0). Timers are the loop
  * thread's meanwhile: the leader waits without a limit of its own, which is what makes its wait cheap. */
 static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
@@ -314,6 +331,8 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 		urds_count(e, URDS_C_poll_calls, 1);
 		rc = fetch_and_dispatch(e, limit);
 		urds_doorbell_disarm(&e->lead_bell);
+		if (rc == -URDS_EINTR && !is_interruption(w))
+			rc = 0;
 		if (rc < 0) /* a signal; or, in a fork child, no poller any more */
 			break;
 		run_all(e);
@@ -351,7 +370,8 @@ static int sleep_cancellable(struct waiter *w, uint32_t word)
 	return rc;
 }
 
-int waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
+/* The mark has to be in the real frame, not in one that a sanitizer keeps elsewhere. */
+int __attribute__((no_sanitize("address"))) waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
 {
 	volatile uintptr_t mark;
 	bool may_lead = true;

@@ -76,9 +76,14 @@ static void *publisher(void *arg)
 		atomic_store(&me_->protocol_errors, atomic_load(&e->counters[URDS_C_conn_protocol_error]));
 		atomic_store(&me_->retransmitted, atomic_load(&e->counters[URDS_C_send_retransmitted]));
 		p = peer_find(e, &local, &remote);
-		l = p && p->path0 ? atomic_load(&p->path0->link) : NULL;
-		if (p)
+		l = NULL;
+		if (p) {
+			urds_lock_acquire(&p->lock);
+			if (p->path0)
+				l = atomic_load(&p->path0->link);
+			urds_lock_release(&p->lock);
 			peer_drop(p);
+		}
 		if (was && l != was)
 			atomic_fetch_add(&me_->relinked, 1);
 		was = l ? l : was;
