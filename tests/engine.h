@@ -8,14 +8,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/time.h>
@@ -25,6 +21,7 @@
 
 #include "urds/urds.h"
 
+#include "own_network.h"
 #include "tap.h"
 
 /* ---------------------------------------------------------------- time and states */
@@ -79,46 +76,6 @@ static inline void nap_ms(unsigned ms)
 			T_FAIL("%s: %lld %s, not -1 %s", #call, t_r_,                      \
 			       t_r_ < 0 ? strerror(t_e_) : "", strerror(err));             \
 	} while (0)
-
-/* ---------------------------------------------------------------- a network of our own */
-
-/* Where that is allowed; else the addresses of the test have to be its own. To be called first in main(). */
-static inline bool own_network(void)
-{
-	struct ifreq ifr = {.ifr_name = "lo"};
-	uid_t uid = getuid();
-	gid_t gid = getgid();
-	bool ok = unshare(CLONE_NEWNET) == 0;
-	int fd;
-
-	if (!ok && unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0) {
-		char map[64];
-
-		ok = true;
-		fd = open("/proc/self/setgroups", O_WRONLY | O_CLOEXEC);
-		if (fd >= 0) {
-			ok = write(fd, "deny", 4) == 4;
-			close(fd);
-		}
-		for (int i = 0; ok && i < 2; i++) {
-			int n = snprintf(map, sizeof map, "0 %u 1", i ? (unsigned)gid : (unsigned)uid);
-
-			fd = open(i ? "/proc/self/gid_map" : "/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
-			ok = fd >= 0 && write(fd, map, (size_t)n) == n;
-			if (fd >= 0)
-				close(fd);
-		}
-	}
-	if (!ok)
-		return false;
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &ifr) < 0)
-		return false;
-	ifr.ifr_flags = (short)(ifr.ifr_flags | IFF_UP);
-	ok = ioctl(fd, SIOCSIFFLAGS, &ifr) == 0;
-	close(fd);
-	return ok;
-}
 
 /* ---------------------------------------------------------------- addresses and sockets */
 

@@ -21,6 +21,7 @@
 #include "platform/clock.h"
 #include "platform/errno.h"
 #include "platform/ident.h"
+#include "platform/posix/fds.h"
 #include "platform/random.h"
 #include "urds/owner.h"
 
@@ -45,10 +46,8 @@ static struct urds_record_server *server_find(struct urds_ctx *ctx)
 
 static void server_free(struct urds_record_server *s)
 {
-	if (s->epoll_fd >= 0)
-		close(s->epoll_fd);
-	if (s->wake_fd >= 0)
-		close(s->wake_fd);
+	urds_fds_close(s->epoll_fd);
+	urds_fds_close(s->wake_fd);
 	free(s);
 }
 
@@ -80,8 +79,10 @@ static int server_new(const struct urds_record_cfg *cfg, struct urds_record_serv
 	snprintf(s->ident.mode, sizeof(s->ident.mode), "%s", cfg->mode);
 	snprintf(s->ident.version, sizeof(s->ident.version), "%s", urds_version());
 	snprintf(s->ident.program, sizeof(s->ident.program), "%.63s", self.exe);
-	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	urds_fds_enter();
+	s->wake_fd = urds_fds_made(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	urds_fds_enter();
+	s->epoll_fd = urds_fds_made(epoll_create1(EPOLL_CLOEXEC));
 	rc = -URDS_EMFILE;
 	if (s->epoll_fd < 0 || s->wake_fd < 0 || watch(s, s->wake_fd, URDS_REC_WATCH_WAKE) < 0)
 		goto undo;
@@ -117,15 +118,16 @@ static int listen_on(const struct urds_addr *a)
 {
 	struct sockaddr_un sun;
 	socklen_t len = urds_rec_name(&sun, a);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int err;
+	int fd, err;
 
+	urds_fds_enter();
+	fd = urds_fds_made(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)
 		return -urds_err_from_errno(errno);
 	if (bind(fd, (struct sockaddr *)&sun, len) == 0 && listen(fd, BACKLOG) == 0)
 		return fd;
 	err = urds_err_from_errno(errno);
-	close(fd);
+	urds_fds_close(fd);
 	return -err;
 }
 
@@ -208,22 +210,10 @@ static void fork_parent(void) URDS_UNCHECKED
 	urds_lock_release(&all_lock);
 }
 
-/* The thread did not survive; an inherited listener would keep the address after its owner's death. */
+/* The thread did not survive; of the descriptors, all of which the engine's handler closes, an inherited listener
+ * would keep the address after its owner's death. */
 static void fork_child(void) URDS_UNCHECKED
 {
-	struct urds_record_server *s;
-	struct urds_record *r;
-	unsigned i;
-
-	for (s = all; s; s = s->next) {
-		for (r = s->records; r; r = r->next)
-			close(r->fd);
-		for (i = 0; i < URDS_REC_CLIENTS_MAX; i++)
-			if (s->clients[i].fd >= 0)
-				close(s->clients[i].fd);
-		close(s->epoll_fd);
-		close(s->wake_fd);
-	}
 	all = NULL;
 	urds_lock_init(&all_lock);
 }
@@ -292,7 +282,7 @@ int urds_record_take(const struct urds_addr *a, const struct urds_record_cfg *cf
 		urds_record_drop(r);
 		return rc;
 	}
-	close(r->fd);
+	urds_fds_close(r->fd);
 undo_alloc:
 	free(r);
 	return rc;
@@ -314,7 +304,7 @@ void urds_record_drop(struct urds_record *r)
 		;
 	*p = r->next;
 	/* The name goes while the lock is held: the thread never sees a closed listener. */
-	close(r->fd);
+	urds_fds_close(r->fd);
 	for (i = 0; i < URDS_REC_CLIENTS_MAX; i++)
 		if (s->clients[i].fd >= 0 && urds_addr_eq(&s->clients[i].addr, &r->addr))
 			s->clients[i].is_dead = true;

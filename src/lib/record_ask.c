@@ -15,6 +15,7 @@
 #include "platform/addr.h"
 #include "platform/clock.h"
 #include "platform/errno.h"
+#include "platform/posix/fds.h"
 #include "urds/owner.h"
 
 socklen_t urds_rec_name(struct sockaddr_un *out, const struct urds_addr *a)
@@ -76,11 +77,12 @@ int urds_rec_dial(const struct urds_addr *a, urds_ns end, struct urds_owner *who
 {
 	struct sockaddr_un sun;
 	socklen_t len = urds_rec_name(&sun, a), cred_len;
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct ucred cred = {0};
-	int err;
+	int fd, err;
 
 	memset(who, 0, sizeof(*who));
+	urds_fds_enter();
+	fd = urds_fds_made(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
 	if (fd < 0)
 		return -urds_err_from_errno(errno);
 	set_limit(fd, SO_SNDTIMEO, end); /* a full backlog blocks connect for that long */
@@ -88,7 +90,7 @@ int urds_rec_dial(const struct urds_addr *a, urds_ns end, struct urds_owner *who
 		err = errno == ECONNREFUSED ? URDS_ENOTCONN
 		      : errno == EAGAIN	    ? URDS_ETIMEDOUT
 					    : urds_err_from_errno(errno);
-		close(fd);
+		urds_fds_close(fd);
 		return -err;
 	}
 	cred_len = sizeof(cred);
@@ -183,6 +185,6 @@ int urds_rec_ask(const struct urds_addr *a, urds_ns end, struct urds_owner *out)
 	if (fd < 0)
 		return fd;
 	rc = urds_rec_ident(fd, end, out);
-	close(fd);
+	urds_fds_close(fd);
 	return rc == -URDS_ENOTCONN ? rc : 0; /* it went, or sent us away because too many ask */
 }

@@ -17,6 +17,7 @@
 #include "platform/addr.h"
 #include "platform/clock.h"
 #include "platform/errno.h"
+#include "platform/posix/fds.h"
 
 #define ASK_LIMIT_NS URDS_SEC(1)
 #define INFO_LIMIT_NS URDS_SEC(5)
@@ -126,7 +127,7 @@ static int dial(const struct urds_addr *a, urds_ns end)
 		return urds_fail(-fd, "cannot ask the owner of %s: %s", text,
 				 strerror(urds_err_to_errno(fd)));
 	if (!who.is_ours) {
-		close(fd);
+		urds_fds_close(fd);
 		return urds_fail(URDS_EACCES,
 				 "%s is owned by pid %d (%s) of user %s, which serves only that user "
 				 "and root: run this as %s",
@@ -240,7 +241,7 @@ int urds_owner_info(const struct sockaddr *addr, socklen_t len, int id, void **b
 		*buf = all;
 done:
 	free(msg);
-	close(fd);
+	urds_fds_close(fd);
 	return n;
 }
 
@@ -270,7 +271,7 @@ int urds_owner_reset(const struct sockaddr *local, socklen_t len, const struct s
 	if (n > 0 && urds_rec_count_get(&count, msg, (size_t)n) < 0)
 		n = lost(&a, -URDS_EPROTO);
 done:
-	close(fd);
+	urds_fds_close(fd);
 	return n < 0 ? -1 : (int)count;
 }
 
@@ -298,7 +299,7 @@ int urds_owner_ping_open(const struct sockaddr *addr, socklen_t len, struct urds
 	rc = urds_rec_ident(p->fd, end, &who); /* that it answers at all */
 	if (rc < 0) {
 		lost(&p->addr, rc);
-		close(p->fd);
+		urds_fds_close(p->fd);
 		goto undo;
 	}
 	*out = p;
@@ -360,6 +361,6 @@ void urds_owner_ping_close(struct urds_owner_ping *p)
 {
 	if (!p)
 		return;
-	close(p->fd);
+	urds_fds_close(p->fd);
 	free(p);
 }

@@ -15,6 +15,7 @@
 #include "platform/addr.h"
 #include "platform/clock.h"
 #include "platform/errno.h"
+#include "platform/posix/fds.h"
 #include "urds/urds.h"
 
 static uint64_t client_watch(struct urds_record_server *s, struct urds_rec_client *c)
@@ -41,7 +42,7 @@ static void client_close(struct urds_record_server *s, struct urds_rec_client *c
 	free(c->out);
 	c->out = NULL;
 	urds_lock_acquire(&s->lock);
-	close(c->fd);
+	urds_fds_close(c->fd);
 	c->fd = -1;
 	urds_lock_release(&s->lock);
 }
@@ -108,7 +109,8 @@ static void on_listener(struct urds_record_server *s, struct urds_record *r)
 		;
 	if (known) {
 		addr = r->addr;
-		fd = accept4(r->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		urds_fds_enter();
+		fd = urds_fds_made(accept4(r->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 		err = fd < 0 ? errno : 0;
 	}
 	urds_lock_release(&s->lock);
@@ -122,7 +124,7 @@ static void on_listener(struct urds_record_server *s, struct urds_record *r)
 	is_ours = cred.uid == 0 || cred.uid == geteuid();
 	c = admit(s, is_ours);
 	if (!c) {
-		close(fd);
+		urds_fds_close(fd);
 		return;
 	}
 	urds_lock_acquire(&s->lock);

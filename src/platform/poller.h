@@ -75,8 +75,4 @@ void urds_poller_dispatch(struct urds_poll_batch *b);
 /* A descriptor that polls readable while urds_poller_wait(p, 0) would find something, or -1. */
 intptr_t urds_poller_fd(const struct urds_poller *p);
 
-/* The poller's own descriptors, for a fork child to close (it must not del: the kernel's object is
- * shared with the parent). Return: how many; fills at most @max. */
-size_t urds_poller_fds(const struct urds_poller *p, intptr_t *fds, size_t max);
-
 #endif

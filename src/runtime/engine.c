@@ -26,51 +26,29 @@ const char *const urds_counter_names[URDS_C_MAX] = {
 /* ---------------------------------------------------------------- fork and exit */
 
 /* A prepare that waits for every lock of every context would deadlock with a signal handler; the child uses
- * nothing but descriptors, so only the list is held. */
-static void fork_prepare(void) URDS_UNCHECKED;
-static void fork_parent(void) URDS_UNCHECKED;
-
-static void fork_prepare(void)
+ * nothing but the list, so only that is held. */
+static void fork_prepare(void) URDS_UNCHECKED
 {
 	urds_lock_acquire(&all_lock);
-	for (struct urds_ctx *e = all; e; e = e->next)
-		if (!atomic_load(&e->is_dead))
-			urds_tcp_fork(e->tcp, URDS_TCP_FORK_PREPARE);
-	sock_fork(true, false);
+	sock_fork(URDS_FORK_PREPARE);
+	urds_fds_fork(URDS_FORK_PREPARE);
 }
 
-static void fork_parent(void)
+static void fork_parent(void) URDS_UNCHECKED
 {
-	sock_fork(false, false);
-	for (struct urds_ctx *e = all; e; e = e->next)
-		if (!atomic_load(&e->is_dead))
-			urds_tcp_fork(e->tcp, URDS_TCP_FORK_PARENT);
+	urds_fds_fork(URDS_FORK_PARENT);
+	sock_fork(URDS_FORK_PARENT);
 	urds_lock_release(&all_lock);
 }
 
 /* The parent's connections and listeners must not live on here: an inherited listener would swallow connections. */
-static void fork_child(void)
+static void fork_child(void) URDS_UNCHECKED
 {
-	sock_fork(false, true);
-	for (struct urds_ctx *e = all; e; e = e->next) {
-		intptr_t fds[8];
-		size_t n;
-
-		if (atomic_exchange(&e->is_dead, true))
-			continue;
-		urds_tcp_fork(e->tcp, URDS_TCP_FORK_CHILD);
-		n = urds_poller_fds(e->poller, fds, 8);
-		for (size_t i = 0; i < n; i++)
-			close((int)fds[i]);
-		close((int)urds_wake_fd(&e->lead_wake));
-		close((int)urds_wake_fd(&e->loop_wake));
-		for (struct urds_sock *s = e->socks; s; s = s->next)
-			if (s->fds[0] >= 0) {
-				close(s->fds[0]);
-				close(s->fds[1]);
-			}
-	}
-	urds_lock_init(&all_lock);
+	urds_fds_fork(URDS_FORK_CHILD);
+	sock_fork(URDS_FORK_CHILD);
+	for (struct urds_ctx *e = all; e; e = e->next)
+		atomic_store(&e->is_dead, true);
+	urds_lock_release(&all_lock);
 }
 
 static void at_exit(void)

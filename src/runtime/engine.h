@@ -13,6 +13,7 @@
 #include "core/peer.h"
 #include "core/sock.h"
 #include "platform/lock.h"
+#include "platform/posix/fds.h"
 #include "platform/thread.h"
 #include "platform/wake.h"
 #include "runtime/doorbell.h"
@@ -410,7 +411,7 @@ void sock_hold(struct urds_sock *s);
 /* False: there is no such socket any more. Right for any handle that ever was one of this process. */
 bool sock_try_hold(struct urds_sock *s);
 /* Around fork(): the memory of sockets is the process's. */
-void sock_fork(bool before, bool is_child);
+void sock_fork(enum urds_fork stage);
 void sock_drop(struct urds_sock *s);
 void sock_close(struct urds_sock *s);
 /* The first half of it: calls on it fail and come out. What it has sent still goes out. */

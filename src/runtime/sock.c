@@ -69,12 +69,10 @@ static void sock_free(struct urds_sock *s)
 	urds_lock_release(&spare_lock);
 }
 
-void sock_fork(bool before, bool is_child) URDS_UNCHECKED
+void sock_fork(enum urds_fork stage) URDS_UNCHECKED
 {
-	if (before)
+	if (stage == URDS_FORK_PREPARE)
 		urds_lock_acquire(&spare_lock);
-	else if (is_child)
-		urds_lock_init(&spare_lock);
 	else
 		urds_lock_release(&spare_lock);
 }
@@ -134,8 +132,8 @@ void sock_drop(struct urds_sock *s)
 	peer_uncache(s->to);
 	urds_rxq_fini(&s->rxq);
 	if (s->fds[0] >= 0) {
-		urds_sys_close(s->fds[0]);
-		urds_sys_close(s->fds[1]);
+		urds_fds_close(s->fds[0]);
+		urds_fds_close(s->fds[1]);
 	}
 	sock_free(s);
 	atomic_fetch_sub_explicit(&e->pool.small, sizeof *s, memory_order_relaxed);

@@ -93,7 +93,12 @@ int sock_fd(struct urds_sock *s)
 
 	urds_lock_acquire(&e->start_lock);
 	if (s->fds[0] < 0) {
-		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0) {
+		int rc;
+
+		urds_fds_enter();
+		rc = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair);
+		urds_fds_made_all(pair, rc < 0 ? 0 : 2);
+		if (rc < 0) {
 			int err = urds_err_from_errno(errno);
 
 			urds_lock_release(&e->start_lock);

@@ -5,14 +5,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <net/if.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "own_network.h"
+#include "platform/posix/fds.h"
 #include "tcp_bed.h"
 
 /* An owner is killed with connections open: its ends go to TIME_WAIT (it closed first), and the
@@ -33,8 +32,8 @@ static void restart_after_kill(void)
 	if (pid == 0) {
 		struct urds_tcp_config cfg = {.port = port};
 
-		urds_tcp_fork(t, URDS_TCP_FORK_PREPARE);
-		urds_tcp_fork(t, URDS_TCP_FORK_CHILD);
+		urds_fds_fork(URDS_FORK_PREPARE);
+		urds_fds_fork(URDS_FORK_CHILD);
 		if (urds_poller_new(&poller) < 0 ||
 		    urds_tcp_new(&cfg, poller, &ep_sink, NULL, &t) < 0 ||
 		    t->connect->listen(t, &here, &door, &listener) < 0 ||
@@ -226,21 +225,6 @@ static void accept_resumes_when_a_link_closes(void)
 	end();
 }
 
-static int own_network(void)
-{
-	char map[32];
-	int fd, n = snprintf(map, sizeof(map), "0 %u 1", (unsigned)geteuid()), ok;
-
-	if (unshare(CLONE_NEWNET) == 0)
-		return 0;
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
-		return -1;
-	fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
-	ok = fd >= 0 && write(fd, map, (size_t)n) == n;
-	close(fd);
-	return ok ? 0 : -1;
-}
-
 /* In a network namespace with four source ports per lane. */
 static void lanes_find_the_free_port(void)
 {
@@ -249,15 +233,10 @@ static void lanes_find_the_free_port(void)
 	int status;
 
 	if (pid == 0) {
-		struct ifreq ifr = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 		int fd;
 
-		if (own_network() < 0)
+		if (!own_network())
 			_exit(77);
-		fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-		if (ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
-			_exit(77);
-		close(fd);
 		fd = open("/proc/sys/net/ipv4/ip_local_port_range", O_WRONLY);
 		if (fd < 0 || write(fd, "40003 40034", 11) != 11)
 			_exit(77);
@@ -311,19 +290,16 @@ static void fork_and_close(void)
 
 	begin(NULL);
 	join(&x, &y);
-	urds_tcp_fork(t, URDS_TCP_FORK_PREPARE);
+	urds_fds_fork(URDS_FORK_PREPARE);
 	pid = fork();
 	if (pid == 0) {
-		intptr_t fds[4];
-		size_t before = fd_count(), n = urds_poller_fds(poller, fds, 4);
+		size_t before = fd_count();
 
-		urds_tcp_fork(t, URDS_TCP_FORK_CHILD);
-		for (size_t i = 0; i < n; i++)
-			close((int)fds[i]);
+		urds_fds_fork(URDS_FORK_CHILD);
 		/* Two ends, a listener, the spare, the poller. */
 		_exit(before - fd_count() == 5 ? 0 : 1);
 	}
-	urds_tcp_fork(t, URDS_TCP_FORK_PARENT);
+	urds_fds_fork(URDS_FORK_PARENT);
 	waitpid(pid, &status, 0);
 	CHECK_EQ(status, 0);
 	CHECK_EQ(ep_tx(x, 5000, 3), 5000);

@@ -15,6 +15,7 @@
 #include "urds/owner.h"
 #include "urds/urds.h"
 
+#include "own_network.h"
 #include "tap.h"
 
 static struct sockaddr_in at(const char *text)
@@ -163,6 +164,7 @@ static void contexts__two_in_one_process_respect_each_other(void)
 
 int main(int argc, char **argv)
 {
+	own_network();
 	T_INIT(argc, argv);
 	T_RUN(child__does_not_keep_the_address);
 	T_RUN(child__may_open_its_own_context);

@@ -20,6 +20,7 @@
 
 #include "platform/errno.h"
 #include "platform/lock.h"
+#include "platform/posix/fds.h"
 
 #define BATCH URDS_POLL_BATCH
 #define CHUNK_SLOTS 256u
@@ -107,7 +108,8 @@ int urds_poller_new(struct urds_poller **out)
 		return -URDS_ENOMEM;
 	urds_lock_init(&p->lock);
 	p->first_free = NO_SLOT;
-	p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	urds_fds_enter();
+	p->epoll_fd = urds_fds_made(epoll_create1(EPOLL_CLOEXEC));
 	if (p->epoll_fd < 0) {
 		rc = -urds_err_from_errno(errno);
 		goto undo_poller;
@@ -134,7 +136,7 @@ void urds_poller_free(struct urds_poller *p)
 							      memory_order_relaxed) == 0);
 		free(chunk);
 	}
-	(void)close(p->epoll_fd);
+	urds_fds_close(p->epoll_fd);
 	free(p);
 }
 
@@ -334,11 +336,4 @@ int urds_poller_wait(struct urds_poller *p, urds_ns timeout_ns)
 intptr_t urds_poller_fd(const struct urds_poller *p)
 {
 	return p->epoll_fd;
-}
-
-size_t urds_poller_fds(const struct urds_poller *p, intptr_t *fds, size_t max)
-{
-	if (max > 0)
-		fds[0] = p->epoll_fd;
-	return 1;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "platform/errno.h"
+#include "platform/posix/fds.h"
 #include "platform/posix/nocancel.h"
 
 static void ready(struct urds_poll_src *src, unsigned events)
@@ -22,8 +23,10 @@ static void ready(struct urds_poll_src *src, unsigned events)
 
 static int init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w), bool is_held)
 {
-	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), rc;
+	int fd, rc;
 
+	urds_fds_enter();
+	fd = urds_fds_made(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (fd < 0)
 		return -urds_err_from_errno(errno);
 	w->src.ready = ready;
@@ -38,7 +41,7 @@ static int init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct 
 	return 0;
 
 undo_fd:
-	(void)close(fd);
+	urds_fds_close(fd);
 	return rc;
 }
 
@@ -65,7 +68,7 @@ void urds_wake_fini(struct urds_wake *w)
 {
 	urds_poller_del(w->poller, &w->src, w->fd);
 	urds_poller_retire(w->poller, &w->src, NULL);
-	(void)close((int)w->fd);
+	urds_fds_close((int)w->fd);
 }
 
 void urds_wake_ring(struct urds_wake *w)

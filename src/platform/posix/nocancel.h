@@ -7,6 +7,7 @@
 #ifndef URDS_PLATFORM_POSIX_NOCANCEL_H
 #define URDS_PLATFORM_POSIX_NOCANCEL_H
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -35,6 +36,16 @@ static inline ssize_t urds_sys_read(int fd, void *p, size_t len)
 static inline int urds_sys_connect(int fd, const struct sockaddr *to, socklen_t len)
 {
 	return (int)syscall(SYS_connect, fd, to, len);
+}
+
+static inline int urds_sys_accept(int fd, struct sockaddr *from, socklen_t *len, int flags)
+{
+	return (int)syscall(SYS_accept4, fd, from, len, flags);
+}
+
+static inline int urds_sys_open(const char *path, int flags)
+{
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags);
 }
 
 static inline int urds_sys_close(int fd)

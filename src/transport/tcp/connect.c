@@ -14,6 +14,7 @@
 
 #include "platform/addr.h"
 #include "platform/errno.h"
+#include "platform/posix/fds.h"
 #include "platform/posix/nocancel.h"
 #include "platform/random.h"
 
@@ -53,7 +54,8 @@ static int socket_for(const struct tcp *t, const struct urds_addr *a)
 {
 	int family = urds_addr_is_v4(a) ? AF_INET : AF_INET6, fd;
 
-	fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
+	urds_fds_enter();
+	fd = urds_fds_made(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
 	if (fd < 0)
 		return errno == ENOBUFS ? -URDS_ENOMEM : -urds_err_from_errno(errno);
 	if (family == AF_INET6)
@@ -67,7 +69,7 @@ static void reset_fd(int fd)
 	const struct linger now = {.l_onoff = 1, .l_linger = 0};
 
 	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	(void)urds_sys_close(fd);
+	urds_fds_close(fd);
 }
 
 static void accepted(struct tcp *t, struct tcp_listener *ls, int fd,
@@ -100,10 +102,12 @@ refuse:
 	reset_fd(fd);
 }
 
-static void get_spare(struct tcp *t) URDS_HOLDS(&t->lock)
+void urds_tcp_get_spare(struct tcp *t)
 {
-	if (t->spare_fd < 0)
-		t->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (t->spare_fd < 0) {
+		urds_fds_enter();
+		t->spare_fd = urds_fds_made(urds_sys_open("/dev/null", O_RDONLY | O_CLOEXEC));
+	}
 	atomic_store_explicit(&t->lacks_spare, t->spare_fd < 0, memory_order_relaxed);
 }
 
@@ -116,14 +120,15 @@ static bool accept_and_reset(struct tcp *t, struct tcp_listener *ls)
 
 	urds_lock_acquire(&t->lock);
 	if (t->spare_fd >= 0) {
-		(void)urds_sys_close(t->spare_fd);
+		urds_fds_close(t->spare_fd);
 		t->spare_fd = -1;
-		fd = accept4(ls->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		/* Without a descriptor, accept4() complains even if nobody is there. */
+		urds_fds_enter();
+		fd = urds_fds_made(urds_sys_accept(ls->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+		/* Without a descriptor, accept complains even if nobody is there. */
 		is_empty = fd < 0 && errno == EAGAIN;
 		if (fd >= 0)
 			reset_fd(fd);
-		get_spare(t);
+		urds_tcp_get_spare(t);
 	}
 	if (fd < 0 && !is_empty) {
 		ls->is_starved = true;
@@ -144,8 +149,11 @@ static void accept_all(struct urds_poll_src *src, unsigned events)
 	while (!atomic_load_explicit(&ls->is_closed, memory_order_acquire)) {
 		struct sockaddr_storage ss;
 		socklen_t len = sizeof(ss);
-		int fd =
-			accept4(ls->fd, (struct sockaddr *)&ss, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd;
+
+		urds_fds_enter();
+		fd = urds_fds_made(
+			urds_sys_accept(ls->fd, (struct sockaddr *)&ss, &len, SOCK_CLOEXEC | SOCK_NONBLOCK));
 
 		if (fd >= 0) {
 			accepted(t, ls, fd, &ss, len);
@@ -165,7 +173,7 @@ static void accept_all(struct urds_poll_src *src, unsigned events)
 	/* Only now: connections come before the spare. */
 	if (atomic_load_explicit(&t->lacks_spare, memory_order_relaxed)) {
 		urds_lock_acquire(&t->lock);
-		get_spare(t);
+		urds_tcp_get_spare(t);
 		urds_lock_release(&t->lock);
 	}
 }
@@ -232,7 +240,7 @@ static int tcp_listen(struct urds_transport *base, const struct urds_addr *addr,
 		return 0;
 
 undo_fd:
-	(void)urds_sys_close(fd);
+	urds_fds_close(fd);
 undo_ls:
 	free(ls);
 	return rc;
@@ -243,7 +251,7 @@ static void listener_retired(struct urds_poll_src *src)
 	struct tcp_listener *ls = urds_container_of(src, struct tcp_listener, src);
 	const struct urds_link_sink *sink = ls->base.t->sink;
 
-	(void)urds_sys_close(ls->fd);
+	urds_fds_close(ls->fd);
 	if (sink->on_unlistened)
 		sink->on_unlistened(&ls->base);
 	free(ls);
@@ -291,7 +299,7 @@ static int try_dial(const struct tcp *t, const struct urds_addr *local, uint16_t
 	rc = errno == EADDRNOTAVAIL ? -URDS_EADDRINUSE : -urds_err_from_errno(errno);
 
 undo_fd:
-	(void)urds_sys_close(fd);
+	urds_fds_close(fd);
 	return rc;
 }
 
@@ -339,7 +347,7 @@ static int tcp_dial(struct urds_transport *base, const struct urds_addr *local,
 		return fd;
 	l = urds_tcp_link_new(t, fd, user, true, true, 1);
 	if (!l) {
-		(void)urds_sys_close(fd);
+		urds_fds_close(fd);
 		return -URDS_ENOMEM;
 	}
 	*out = &l->base; /* before the answer can come */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "platform/errno.h"
+#include "platform/posix/fds.h"
 #include "platform/posix/nocancel.h"
 
 #define BUSY 0x80000000u /* beside the URDS_POLL_* bits in tcp_link.pending */
@@ -133,7 +134,7 @@ void urds_tcp_link_put(struct tcp_link *l)
 	if (l->next)
 		l->next->pprev = l->pprev;
 	urds_lock_release(&t->lock);
-	(void)urds_sys_close(l->fd);
+	urds_fds_close(l->fd);
 	/* Not for one that the sink was never told of. */
 	if (is_closed(l) && t->base.sink->on_closed)
 		t->base.sink->on_closed(&l->base);

@@ -14,10 +14,13 @@
 
 #include "platform/addr.h"
 #include "platform/errno.h"
+#include "platform/posix/fds.h"
+#include "platform/posix/nocancel.h"
 
 static int probe_socket(const struct urds_addr *a)
 {
-	return socket(urds_addr_is_v4(a) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	urds_fds_enter();
+	return urds_fds_made(socket(urds_addr_is_v4(a) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 }
 
 static bool is_local(struct urds_transport *t, const struct urds_addr *a)
@@ -33,7 +36,7 @@ static bool is_local(struct urds_transport *t, const struct urds_addr *a)
 	if (fd < 0)
 		return false;
 	yes = bind(fd, (struct sockaddr *)&ss, len) == 0;
-	(void)close(fd);
+	urds_fds_close(fd);
 	return yes;
 }
 
@@ -46,7 +49,7 @@ static int source_for(struct urds_transport *t, const struct urds_addr *to, stru
 
 	if (fd < 0)
 		return -urds_err_from_errno(errno);
-	if (urds_addr_is_any(to) || connect(fd, (struct sockaddr *)&ss, len) < 0) {
+	if (urds_addr_is_any(to) || urds_sys_connect(fd, (struct sockaddr *)&ss, len) < 0) {
 		rc = -URDS_EUNREACH;
 	} else {
 		len = sizeof(ss);
@@ -54,7 +57,7 @@ static int source_for(struct urds_transport *t, const struct urds_addr *to, stru
 		    urds_addr_from_sockaddr(from, NULL, (struct sockaddr *)&ss, len) < 0)
 			rc = -URDS_EUNREACH;
 	}
-	(void)close(fd);
+	urds_fds_close(fd);
 	return rc;
 }
 

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "platform/posix/fds.h"
+
 #define OR_DEFAULT(field, value) ((field) != 0 ? (field) : (value))
 
 /* The ports the administrator left for outgoing connections; of IPv6 too, despite the name. */
@@ -51,8 +53,10 @@ int urds_tcp_new(const struct urds_tcp_config *config, struct urds_poller *polle
 	t->cfg.backlog = OR_DEFAULT(config->backlog, 128);
 	urds_lock_init(&t->lock);
 	/* Without it (-1) we still run: the first EMFILE then leaves connections waiting. */
-	t->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	atomic_init(&t->lacks_spare, t->spare_fd < 0);
+	t->spare_fd = -1;
+	urds_lock_acquire(&t->lock);
+	urds_tcp_get_spare(t);
+	urds_lock_release(&t->lock);
 	read_port_range(t);
 	*out = &t->base;
 	return 0;
@@ -66,8 +70,7 @@ void urds_tcp_free(struct urds_transport *base)
 		return;
 	t = urds_tcp_of(base);
 	assert(!t->links && !t->listeners);
-	if (t->spare_fd >= 0)
-		(void)close(t->spare_fd);
+	urds_fds_close(t->spare_fd);
 	free(t);
 }
 
@@ -91,39 +94,4 @@ void urds_tcp_rearm(struct urds_transport *base)
 		urds_lock_release(&l->lock);
 	}
 	urds_lock_release(&t->lock);
-}
-
-static void close_all(struct tcp *t) URDS_HOLDS(&t->lock)
-{
-	/* Plain close: the parent shares the connections, so nothing goes out; and nothing is taken
-	 * out of the poller, which it shares too. */
-	for (struct tcp_link *l = t->links; l; l = l->next) {
-		(void)close(l->fd);
-		l->fd = -1;
-	}
-	for (struct tcp_listener *ls = t->listeners; ls; ls = ls->next) {
-		(void)close(ls->fd);
-		ls->fd = -1;
-	}
-	if (t->spare_fd >= 0)
-		(void)close(t->spare_fd);
-	t->spare_fd = -1;
-}
-
-void urds_tcp_fork(struct urds_transport *base, enum urds_tcp_fork stage) URDS_UNCHECKED
-{
-	struct tcp *t = urds_tcp_of(base);
-
-	switch (stage) {
-	case URDS_TCP_FORK_PREPARE:
-		urds_lock_acquire(&t->lock);
-		break;
-	case URDS_TCP_FORK_CHILD:
-		close_all(t);
-		urds_lock_release(&t->lock);
-		break;
-	case URDS_TCP_FORK_PARENT:
-		urds_lock_release(&t->lock);
-		break;
-	}
 }

@@ -44,11 +44,6 @@ struct urds_tcp_stats *urds_tcp_stats(struct urds_transport *t);
  * tests). Takes @fd on success. acked() and silence() are UNKNOWN unless it is TCP. */
 int urds_tcp_adopt(struct urds_transport *t, int fd, void *user, struct urds_link **out);
 
-/* Around fork(): prepare, then parent or child. In the child every descriptor of the transport is
- * closed without a word on the wire; its links must not be used or closed afterwards. */
-enum urds_tcp_fork { URDS_TCP_FORK_PREPARE, URDS_TCP_FORK_PARENT, URDS_TCP_FORK_CHILD };
-void urds_tcp_fork(struct urds_transport *t, enum urds_tcp_fork stage);
-
 /* Reports again what every link and listener has to report: events that a thread had fetched may have vanished
  * with it. */
 void urds_tcp_rearm(struct urds_transport *t);
