@@ -21,6 +21,7 @@
 
 #include "urds/urds.h"
 
+#include "fork_settle.h"
 #include "own_network.h"
 #include "tap.h"
 
@@ -161,6 +162,7 @@ static inline pid_t spawn(void)
 	pid_t pid;
 
 	fflush(stdout);
+	fork_settle();
 	pid = fork();
 	if (pid == 0)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -502,17 +502,21 @@ void parked_readable(struct peer *p, struct urds_link *l)
 
 static void on_readable(struct urds_link *l, bool ended)
 {
+	void *user = l->user;
 	struct path *h;
 
-	if (!l->user)
+	if (!user)
 		return; /* not placed yet: whoever places it reads */
-	if (mark_of(l->user) == PARKED) {
-		parked_readable(peer_of(l->user), l);
-		return;
+	if (mark_of(user) == PARKED) {
+		parked_readable(peer_of(user), l);
+		user = l->user;
+		if (mark_of(user) == PARKED)
+			return;
+		/* It became a path's meanwhile, and what we were told, that it has ended for instance, is its. */
 	}
 	h = path_of(l);
 	if (!h) { /* no memory for it: as if the network had failed, when there is some */
-		timer_earlier(peer_of(l->user), urds_clock_ns() + URDS_MS(10));
+		timer_earlier(peer_of(user), urds_clock_ns() + URDS_MS(10));
 		return;
 	}
 	if (ended)
@@ -523,7 +527,8 @@ static void on_readable(struct urds_link *l, bool ended)
 
 static void on_writable(struct urds_link *l)
 {
-	struct path *h = l->user && mark_of(l->user) != PARKED ? path_of(l) : NULL;
+	void *user = l->user;
+	struct path *h = user && mark_of(user) != PARKED ? path_of(l) : NULL;
 
 	if (!h)
 		return;

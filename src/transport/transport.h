@@ -18,6 +18,8 @@
 #ifndef URDS_TRANSPORT_H
 #define URDS_TRANSPORT_H
 
+#include <stdatomic.h>
+
 #include "wire/types.h"
 
 struct urds_transport;
@@ -66,7 +68,7 @@ struct urds_link_sink {
 /* The common head of every transport's link. */
 struct urds_link {
 	struct urds_transport *t;
-	void *user;		/* the sink's own: set by it, never read by the transport */
+	_Atomic(void *) user;	/* the sink's own: set by it, whatever calls are going on; never read by the transport */
 	bool is_given_up;	/* the sink's own too: it is about to close it */
 	enum urds_link_end end; /* valid once rx answered ENDED */
 };

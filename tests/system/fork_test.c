@@ -15,6 +15,7 @@
 #include "urds/owner.h"
 #include "urds/urds.h"
 
+#include "fork_settle.h"
 #include "own_network.h"
 #include "tap.h"
 
@@ -50,6 +51,7 @@ static pid_t forking_owner(const char *text, void (*child)(struct urds_ctx *ctx,
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed case leaves no owner behind */
 		if (urds_open(NULL, &ctx) < 0 || claim(ctx, text) < 0)
 			_exit(1);
+		fork_settle();
 		if (fork() == 0) {
 			child(ctx, fds[1]);
 			_exit(0);

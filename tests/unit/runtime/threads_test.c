@@ -3,22 +3,12 @@
  * Many threads: exactly once and in order, no lost wake-up, no deadlock; calls that are left by close, signals,
  * cancellation and longjmp. Every case runs in memory, over TCP, and over TCP as with a kernel.
  */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
-
 #include <setjmp.h>
 
 #include "runtime/engine.h"
 
 #include "engine.h"
+#include "sanitized.h"
 
 enum variant { LOOP, TCP, PLAIN };
 static enum variant variant;
@@ -950,11 +940,8 @@ int main(int argc, char **argv)
 	RUN_PAIR(close_under_traffic);
 	RUN_PAIR(eintr_storm);
 	RUN_PAIR(restarted_receives);
-#ifdef __SANITIZE_ADDRESS__
-	(void)(void (*[])(void)){receiving_in_a_handler_loop, receiving_in_a_handler_tcp, receiving_in_a_handler_plain};
-#else
-	RUN_PAIR(receiving_in_a_handler); /* the address sanitizer's allocator bears no handler that allocates */
-#endif
+	if (!SANITIZED_ADDRESS) /* its allocator bears no handler that allocates */
+		RUN_PAIR(receiving_in_a_handler);
 	if (!SANITIZED) { /* they do not follow a thread that is cancelled in a system call */
 		RUN_PAIR(cancelled_receivers);
 	}
