@@ -11,7 +11,6 @@
 #include "runtime/engine.h"
 
 #include "engine.h"
-#include "sanitized.h"
 
 #define PEERS 1000u
 #define HUB "127.27.0.1"
@@ -162,8 +161,6 @@ static void idle__memory(void)
 {
 	double peer, sock;
 
-	if (SANITIZED)
-		T_NOT_HERE("a sanitizer's allocator is measured, not ours");
 	start_all();
 	peer = (double)(int64_t)(atomic_load(&m->with_peers) + atomic_load(&m->mapped[0]) - atomic_load(&m->base) -
 				 atomic_load(&m->mapped[2])) / PEERS;
@@ -178,8 +175,6 @@ static void idle__memory(void)
 
 static void idle__no_system_calls(void)
 {
-	if (SANITIZED)
-		T_NOT_HERE("sanitizers have threads of their own");
 	start_all();
 	if (!have_strace())
 		T_SKIP("strace is not installed");
