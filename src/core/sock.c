@@ -33,9 +33,18 @@ static void ring_free(struct urds_rxq *q)
 	q->cap = q->head = 0;
 }
 
+static void drop_spent(struct urds_rxq *q)
+{
+	if (q->spent_refs > 0)
+		urds_buf_drop_n(q->spent, q->spent_refs);
+	q->spent = NULL;
+	q->spent_refs = 0;
+}
+
 void urds_rxq_fini(struct urds_rxq *q)
 {
 	discard(q);
+	drop_spent(q);
 	ring_free(q);
 }
 
@@ -111,14 +120,15 @@ unsigned urds_rxq_put(struct urds_rxq *q, const struct urds_addr *from, const st
 	return news;
 }
 
-unsigned urds_rxq_pop(struct urds_rxq *q, struct urds_rxq_ent *out)
+/* The front is gone from the ring. Return: URDS_RXQ_CLEAR or 0. */
+static unsigned popped(struct urds_rxq *q, uint32_t len)
 {
-	assert(q->count > 0);
-	*out = q->ring[q->head];
 	q->head = (q->head + 1) & (q->cap - 1);
 	q->count--;
-	q->bytes -= out->len;
+	q->bytes -= len;
 	if (q->count == 0) {
+		drop_spent(q);
+		q->head = 0; /* entries that are warm in the cache come first */
 		if (q->cap > RING_KEEP || (q->cap > RING_MIN && q->peak < q->cap / 16))
 			ring_free(q);
 		q->peak = 0;
@@ -127,6 +137,27 @@ unsigned urds_rxq_pop(struct urds_rxq *q, struct urds_rxq_ent *out)
 		return 0;
 	q->is_congested = false;
 	return URDS_RXQ_CLEAR;
+}
+
+unsigned urds_rxq_pop(struct urds_rxq *q, struct urds_rxq_ent *out)
+{
+	assert(q->count > 0);
+	*out = q->ring[q->head];
+	return popped(q, out->len);
+}
+
+unsigned urds_rxq_pop_copied(struct urds_rxq *q)
+{
+	struct urds_rxq_ent *e = &q->ring[q->head];
+
+	assert(q->count > 0);
+	if (e->buf != q->spent) {
+		drop_spent(q);
+		q->spent = e->buf;
+	}
+	if (e->buf)
+		q->spent_refs++;
+	return popped(q, e->len);
 }
 
 uint32_t urds_sock_buf(uint64_t value, uint32_t system_max, bool force, uint32_t stored_min)

@@ -25,6 +25,8 @@ struct urds_rxq {
 	uint32_t peak;		   /* highest count since it was last empty */
 	uint32_t rcvbuf;	   /* limit R, bytes */
 	uint64_t bytes;		   /* payload queued */
+	struct urds_buf *spent;	   /* copied messages of one buffer: references to drop */
+	uint32_t spent_refs;
 	bool is_congested;
 	bool is_dead;	 /* closed: nothing more is queued */
 	bool overflowed; /* the owner has not been told yet (ENOBUFS) */
@@ -55,6 +57,9 @@ static inline const struct urds_rxq_ent *urds_rxq_front(const struct urds_rxq *q
 
 /* Removes it; its reference passes to the caller. Return: URDS_RXQ_CLEAR or 0. */
 unsigned urds_rxq_pop(struct urds_rxq *q, struct urds_rxq_ent *out);
+
+/* Removes it after its payload was copied; the references of messages in one buffer are dropped together. */
+unsigned urds_rxq_pop_copied(struct urds_rxq *q);
 
 /* SO_RCVBUF changed: takes effect at the next put or pop, as in the kernel. */
 static inline void urds_rxq_limit(struct urds_rxq *q, uint32_t rcvbuf)

@@ -12,6 +12,7 @@
 
 #include "platform/addr.h"
 #include "platform/clock.h"
+#include "runtime/call.h"
 
 void urds_leave(struct urds_sock *s)
 {
@@ -338,6 +339,21 @@ static int check_control(const struct msghdr *m)
 	return 0;
 }
 
+/* False: the long way, which also says what is wrong. */
+static bool send_quick(struct urds_sock *s, const struct sockaddr *name, socklen_t namelen, const struct urds_iov *v,
+		       int flags)
+{
+	struct urds_endpoint to;
+	bool done;
+
+	if (!s || (flags & ~(MSG_DONTWAIT | URDS_MSG_MORE)) ||
+	    (name && (namelen < sizeof(struct sockaddr_in) || parse(name, namelen, &to) < 0)) || !call_enter())
+		return false;
+	done = sock_send_quick(s, name ? &to : NULL, v, (flags & URDS_MSG_MORE) != 0);
+	call_leave();
+	return done;
+}
+
 static ssize_t send_msg(struct urds_sock *s, const struct msghdr *m, int flags)
 {
 	if (check_control(m) < 0)
@@ -366,6 +382,8 @@ ssize_t urds_sendto(struct urds_sock *s, const void *buf, size_t len, int flags,
 	struct urds_iov v = {p.out, len};
 	ssize_t rc;
 
+	if (send_quick(s, to, tolen, &v, flags))
+		return (ssize_t)len;
 	if (!urds_enter(s, "urds_sendto"))
 		return -1;
 	rc = send_one(s, to, tolen, &v, 1, flags);
@@ -504,13 +522,36 @@ ssize_t urds_recvmsg(struct urds_sock *s, struct msghdr *msg, int flags)
 	return rc;
 }
 
+/* False: the long way. */
+static bool recv_quick(struct urds_sock *s, void *buf, size_t cap, int flags, struct sockaddr *from, socklen_t *fromlen,
+		       ssize_t *rc)
+{
+	struct urds_endpoint at;
+	size_t len;
+	bool done;
+
+	if (!s || (flags & ~(MSG_DONTWAIT | MSG_TRUNC)) || !call_enter())
+		return false;
+	done = sock_recv_quick(s, buf, cap, from ? &at : NULL, &len);
+	call_leave();
+	if (!done)
+		return false;
+	if (from)
+		put_addr(&at, from, fromlen);
+	*rc = (ssize_t)(len < cap || (flags & MSG_TRUNC) ? len : cap);
+	return true;
+}
+
 ssize_t urds_recvfrom(struct urds_sock *s, void *buf, size_t len, int flags, struct sockaddr *from,
 		      socklen_t *fromlen)
 {
 	struct iovec v = {buf, len};
 	struct msghdr m = {.msg_name = from, .msg_namelen = from ? *fromlen : 0, .msg_iov = &v, .msg_iovlen = 1};
-	ssize_t rc = urds_recvmsg(s, &m, flags);
+	ssize_t rc;
 
+	if (recv_quick(s, buf, len, flags, from, fromlen, &rc))
+		return rc;
+	rc = urds_recvmsg(s, &m, flags);
 	if (rc >= 0 && from)
 		*fromlen = m.msg_namelen;
 	return rc;

@@ -105,7 +105,7 @@ static bool __attribute__((noinline, no_sanitize("address", "thread"))) is_aband
 	return *me.mark != (uintptr_t)me.mark + me.serial;
 }
 
-static bool __attribute__((noinline)) call_enter_slow(void)
+bool call_enter_slow(void)
 {
 	if (me.state == CALL_IN)
 		return false;
@@ -117,22 +117,6 @@ static bool __attribute__((noinline)) call_enter_slow(void)
 	me.below = CALL_BLOCKED;
 	me.state = CALL_IN;
 	return true;
-}
-
-bool call_enter(void)
-{
-	if (me.state != CALL_OUT)
-		return call_enter_slow();
-	me.state = CALL_IN;
-	return true;
-}
-
-void call_leave(void)
-{
-	sig_atomic_t below = me.below;
-
-	me.below = CALL_OUT;
-	me.state = below;
 }
 
 bool call_is_blocked(void)

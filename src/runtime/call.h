@@ -29,6 +29,28 @@ struct call_thread {
 
 extern _Thread_local struct call_thread call_me __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+bool call_enter_slow(void);
+
+/* Around every call of the public interface that works on a socket. False: this is a signal handler, and the call
+ * it interrupted may hold a lock: -URDS_EAGAIN. */
+static inline bool call_enter(void)
+{
+	if (call_me.state != CALL_OUT)
+		return call_enter_slow();
+	call_me.state = CALL_IN;
+	atomic_signal_fence(memory_order_seq_cst);
+	return true;
+}
+
+static inline void call_leave(void)
+{
+	sig_atomic_t below = call_me.below;
+
+	atomic_signal_fence(memory_order_seq_cst);
+	call_me.below = CALL_OUT;
+	call_me.state = below;
+}
+
 /* Around a blocking system call: nothing is held. */
 static inline void call_block(void)
 {

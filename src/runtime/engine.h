@@ -79,7 +79,11 @@ struct wait_list {
 };
 
 struct urds_sock {
-	_Atomic uint32_t refs;	 /* first: it alone outlives the socket (sock.c) */
+	/* These outlive the socket (sock.c). */
+	_Atomic uint32_t refs;
+	struct urds_lock rx_lock; /* guards rxq, rx_waiters */
+	struct urds_lock tx_lock; /* guards txq, tx_waiters, the cached destination, peer_at */
+
 	struct urds_bound bound; /* table lock; at.port 0: unbound */
 	struct urds_ctx *e;
 	struct urds_sock *next, *prev; /* table lock */
@@ -88,13 +92,12 @@ struct urds_sock {
 	bool is_gone;		/* table lock: out of all tables */
 	_Atomic bool is_nonblock;
 	_Atomic bool is_watched; /* a descriptor exists and may be polled */
+	uint32_t forks;		 /* sock_forks when it was made */
 
-	struct urds_lock rx_lock; /* guards rxq, rx_waiters */
 	struct urds_rxq rxq;
 	struct wait_list rx_waiters;
 	uint64_t delivered; /* rx_lock: counter recv_delivered */
 
-	struct urds_lock tx_lock; /* guards txq, tx_waiters, the cached destination, peer_at */
 	struct urds_txq txq;
 	struct wait_list tx_waiters;
 	struct urds_endpoint peer_at; /* connect(); port may be 0 */
@@ -343,6 +346,8 @@ void timer_run(struct urds_ctx *e, urds_ns now);
 
 /* ---- tx.c */
 void path_transmit(struct path *p);
+/* As above, and asks a kernel peer's TCP what it has acknowledged. */
+void path_sample(struct path *p);
 /* Owes an urds peer an acknowledgement: at the latest in URDS_ACK_DELAY_NS. */
 void ack_later(struct path *p);
 /* The peer acknowledged something: releases it. */
@@ -369,6 +374,12 @@ void peer_new_map(struct peer *p, const uint8_t *map);
 bool ready_run(struct urds_ctx *e);
 
 /* ---- wait.c */
+/* A caller reads its own connections. */
+static inline void set_busy(struct urds_ctx *e)
+{
+	if (!atomic_load_explicit(&e->is_busy, memory_order_relaxed))
+		atomic_store_explicit(&e->is_busy, true, memory_order_relaxed);
+}
 void loop_main(void *ctx);
 /* Lets some thread see to the poller at once. */
 void engine_kick(struct urds_ctx *e);
@@ -379,8 +390,6 @@ void loop_rung(struct urds_wake *w);
 void engine_drive(struct urds_ctx *e);
 /* Around every call of the public interface that works on a socket. False: this is a signal handler, and the call
  * it interrupted may hold a lock: -URDS_EAGAIN. */
-bool call_enter(void);
-void call_leave(void);
 /* Is this thread, seen from a signal handler, in the system's wait of a call? It may be left by longjmp then. */
 bool call_is_blocked(void);
 /* This thread's waiter, off any list; NULL: it is in use by a call that this handler interrupted. */
@@ -422,9 +431,22 @@ int sock_bind(struct urds_sock *s, const struct urds_endpoint *at);
 /* Takes port @at->port (0: a free one) of @n. */
 int sock_take_port(struct urds_sock *s, struct node *n, const struct urds_endpoint *at);
 void sock_leave_port(struct urds_sock *s);
+/* How often this process's ancestors forked with the library loaded; a socket of another is not to be touched. */
+extern _Atomic uint32_t sock_forks;
+static inline bool sock_is_of_this_process(const struct urds_sock *s)
+{
+	return s->forks == atomic_load_explicit(&sock_forks, memory_order_relaxed);
+}
+/* The usual case of the next two, for which no reference on @s is needed. False: nothing was done, take the long way. */
+bool sock_send_quick(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *v, bool more);
+bool sock_recv_quick(struct urds_sock *s, void *buf, size_t cap, struct urds_endpoint *from, size_t *len);
 /* @len bytes of @iov to @to. Return: 0 or negative. */
 int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *iov, size_t n,
 	      size_t len, bool dontwait, bool more);
+/* Waits on @l (lock held on entry, released on return) until woken. The caller has a reference on @s and, unless it
+ * is NULL, @p, which go when the call is abandoned in here. */
+int sock_wait_on(struct urds_sock *s, struct wait_list *l, struct urds_lock *lock, struct peer *p, uint16_t port,
+		 urds_ns deadline, struct path *spin) URDS_RELEASES(lock);
 /* Takes (or, @peek, borrows with a reference) the next message. */
 int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool peek);
 bool sock_has_queued(struct urds_sock *s);

@@ -7,9 +7,9 @@
  *	3 ctx.table		rwlock: nodes, peers, bind table, list of sockets
  *	4 peer.lock		connection policy, parked links, remote map
  *	5 path.role		role: transmitting, attaching. Holders never wait for anything above
- *	6 path.append		the log
- *	7 sock.rx_lock
- *	8 sock.tx_lock
+ *	6 sock.tx_lock
+ *	7 path.append		the log
+ *	8 sock.rx_lock
  *	9 node.map_lock, ctx.timer_lock, ctx.sleepers_lock, pool.lock	leaves
  *
  * No lock and no role is held across a blocking system call.

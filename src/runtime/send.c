@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The send half of a socket: the way to a destination, waiting for room and for its port, and what is gathered.
+ */
+#include "runtime/engine.h"
+
+#include <string.h>
+
+#include "platform/clock.h"
+#include "transport/loop/loop.h"
+
+/* A thread that sends again within this of its last return ... */
+#define BURST_GAP_NS URDS_US(2)
+/* ... this many times in a row is in a burst, and gathers. */
+#define BURST_STREAK 4
+#define GATHER_BYTES 65536u
+#define GATHER_BYTES_BIG 262144u /* for messages of a page or more */
+#define GATHER_NS URDS_US(50)
+
+/* A kernel peer's acknowledgements are not events: a sender waiting for room looks this often. */
+#define ROOM_POLL_MIN_NS URDS_US(100)
+
+/* In a burst the clock is read for one message in so many: the flusher keeps the 50 us anyway. */
+#define BURST_CLOCK 16
+
+static _Thread_local struct {
+	urds_ns last_return;
+	unsigned streak;
+} burst __attribute__((tls_model("initial-exec")));
+
+/* The path to @to, with a reference on its peer for the caller. */
+static int route(struct urds_sock *s, const struct urds_addr *to, struct path **out)
+{
+	struct path *h, *was;
+	struct peer *p;
+
+	urds_lock_acquire(&s->tx_lock);
+	h = s->to && urds_addr_eq(&s->to_addr, to) ? s->to : NULL;
+	if (h)
+		peer_hold(h->peer);
+	urds_lock_release(&s->tx_lock);
+	if (h) {
+		*out = h;
+		return 0;
+	}
+	p = peer_get(s->node, to);
+	if (!p)
+		return -URDS_ENOMEM;
+	urds_lock_acquire(&p->lock);
+	h = peer_path(p, urds_peer_slot_for(&p->core, s->bound.at.port));
+	urds_lock_release(&p->lock);
+	if (!h) {
+		peer_drop(p);
+		return -URDS_ENOMEM;
+	}
+	peer_cache(h);
+	urds_lock_acquire(&s->tx_lock);
+	was = s->to;
+	s->to = h;
+	s->to_addr = *to;
+	urds_lock_release(&s->tx_lock);
+	peer_uncache(was);
+	*out = h;
+	return 0;
+}
+
+/* 0: not congested. */
+static int wait_uncongested(struct urds_sock *s, struct peer *p, uint16_t port, bool dontwait, urds_ns deadline)
+{
+	int rc;
+
+	while (atomic_load_explicit(&p->congested, memory_order_relaxed)) {
+		urds_lock_acquire(&p->lock);
+		if (!urds_remotemap_test(&p->rmap, port)) {
+			urds_lock_release(&p->lock);
+			return 0;
+		}
+		if (dontwait || atomic_load(&s->is_closed)) {
+			urds_lock_release(&p->lock);
+			if (!dontwait)
+				return -URDS_EBADF;
+			urds_count(s->e, URDS_C_cong_send_error, 1);
+			return -URDS_ECONG;
+		}
+		urds_count(s->e, URDS_C_cong_send_blocked, 1);
+		rc = sock_wait_on(s, &p->cong_waiters, &p->lock, p, port, deadline, NULL);
+		if (rc < 0)
+			return rc;
+		if (atomic_load(&s->is_closed))
+			return -URDS_EBADF;
+	}
+	return 0;
+}
+
+void path_sample(struct path *h)
+{
+	atomic_store_explicit(&h->wants_sample, true, memory_order_relaxed);
+	path_transmit(h);
+}
+
+/* Charges @len to the send buffer. */
+static int wait_room(struct urds_sock *s, struct path *h, uint32_t len, bool dontwait, urds_ns deadline)
+{
+	urds_ns step = ROOM_POLL_MIN_NS;
+	int rc;
+
+	for (unsigned tries = 0;; tries++) {
+		urds_ns until = deadline;
+
+		urds_lock_acquire(&s->tx_lock);
+		rc = urds_txq_charge(&s->txq, len);
+		if (rc == 0) {
+			bool half = s->txq.queued * 2 > s->txq.sndbuf;
+
+			urds_lock_release(&s->tx_lock);
+			if (half && !atomic_load_explicit(&h->wants_ack, memory_order_relaxed)) {
+				atomic_store_explicit(&h->wants_ack, true, memory_order_relaxed);
+				atomic_store_explicit(&h->wants_sample, true, memory_order_relaxed);
+			}
+			return 0;
+		}
+		if (rc != -URDS_EAGAIN || tries == 0) {
+			urds_lock_release(&s->tx_lock);
+			if (rc != -URDS_EAGAIN)
+				return rc;
+			urds_count(s->e, URDS_C_send_queue_full, 1);
+			atomic_store_explicit(&h->wants_ack, true, memory_order_relaxed);
+			path_sample(h); /* what TCP has acknowledged may make room at once */
+			if (dontwait)
+				engine_drive(s->e); /* so may an ack that waits to be read */
+			continue;
+		}
+		if (dontwait || atomic_load(&s->is_closed)) {
+			urds_lock_release(&s->tx_lock);
+			return dontwait ? -URDS_EAGAIN : -URDS_EBADF;
+		}
+		if (atomic_load(&h->kind) == URDS_KIND_KERNEL && urds_clock_ns() + step < deadline)
+			until = urds_clock_ns() + step;
+		rc = sock_wait_on(s, &s->tx_waiters, &s->tx_lock, h->peer, 0, until, NULL);
+		if (rc == -URDS_ETIMEDOUT && until != deadline) {
+			step = step * 2 < URDS_ROOM_POLL_MAX_NS ? step * 2 : URDS_ROOM_POLL_MAX_NS;
+			path_sample(h);
+			rc = 0;
+		}
+		if (rc < 0)
+			return rc;
+		if (atomic_load(&s->is_closed))
+			return -URDS_EBADF;
+	}
+}
+
+static void copy_in(uint8_t *to, const struct urds_iov *iov, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (iov[i].len > 0)
+			memcpy(to, iov[i].base, iov[i].len);
+		to += iov[i].len;
+	}
+}
+
+/* Claims, fills and commits. *have: wire bytes appended since the last transmit. */
+static int append(struct urds_sock *s, struct path *h, uint16_t dport, const struct urds_iov *iov, size_t n,
+		  uint32_t len, uint32_t *have)
+{
+	struct urds_log_claim c;
+	struct urds_buf *big = NULL;
+	int rc;
+
+	if (len > URDS_LOG_INLINE_MAX) {
+		big = urds_pool_is_tight(&s->e->pool)
+			      ? NULL
+			      : urds_buf_new(&s->e->pool.mem, urds_buf_blocks(URDS_HDR_LEN + len));
+		if (!big)
+			return -URDS_ENOMEM;
+	}
+	urds_lock_acquire(&h->append);
+	/* A close() disowns under this lock: nothing may be claimed for the socket after that. */
+	rc = atomic_load_explicit(&s->is_closed, memory_order_relaxed)
+		     ? -URDS_EBADF
+		     : urds_log_claim(&h->tx.log, len, s, dport, big, &c);
+	if (rc == 0) {
+		h->queued_msgs++;
+		h->queued_bytes += len;
+		/* Only a hint: a transmit that resets it meanwhile may be overwritten. */
+		*have = atomic_load_explicit(&h->gathered, memory_order_relaxed) + URDS_HDR_LEN + len;
+		atomic_store_explicit(&h->gathered, *have, memory_order_relaxed);
+	}
+	urds_lock_release(&h->append);
+	if (rc < 0) {
+		urds_buf_drop(big);
+		return rc;
+	}
+	urds_hdr_put_data(c.wire, c.seq, len, s->bound.at.port, dport);
+	copy_in(c.wire + URDS_HDR_LEN, iov, n);
+	urds_log_commit(&c);
+	return 0;
+}
+
+/* @have wire bytes with the message of @len that was just appended: is it left for the burst it is part of? */
+static bool is_gathered(struct path *h, uint32_t have, uint32_t len, bool more)
+{
+	bool full = have >= (len >= 4096 ? GATHER_BYTES_BIG : GATHER_BYTES);
+	bool dirty = atomic_load_explicit(&h->is_dirty, memory_order_relaxed);
+	urds_ns now;
+
+	if (burst.streak >= BURST_STREAK && dirty && !full && ++burst.streak % BURST_CLOCK)
+		return true;
+	now = urds_clock_ns();
+	burst.streak = now - burst.last_return < BURST_GAP_NS * (burst.streak >= BURST_STREAK ? BURST_CLOCK : 1)
+			       ? burst.streak + 1
+			       : 0;
+	burst.last_return = now;
+	if ((more || burst.streak >= BURST_STREAK) && !full &&
+	    (!dirty || now - atomic_load_explicit(&h->gather_since, memory_order_relaxed) < GATHER_NS) &&
+	    atomic_load_explicit(&h->link, memory_order_relaxed)) {
+		if (!dirty)
+			path_gather(h, now);
+		return true;
+	}
+	if (have > URDS_HDR_LEN + len)
+		urds_count(h->peer->e, URDS_C_gathered, 1);
+	atomic_store_explicit(&h->gather_since, now, memory_order_relaxed);
+	return false;
+}
+
+/* References on a socket and its path's peer held. */
+static void send_now(struct path *h)
+{
+	struct urds_ctx *e = h->peer->e;
+
+	path_transmit(h);
+	if (burst.streak >= BURST_STREAK) {
+		/* Its acknowledgements, rather than have the loop thread woken by each. */
+		path_receive(h);
+		set_busy(e);
+	}
+	if (urds_loop_pending(e->loop))
+		engine_run_loop(e);
+	burst.last_return = urds_clock_ns();
+}
+
+/* Under tx_lock, at no reference: a socket that is not closed is not freed while the lock is held (sock_close()), and it has a
+ * reference on the path it sent to last. Memory of sockets outlives them, and so do their locks. */
+bool sock_send_quick(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *v, bool more)
+{
+	uint32_t len = (uint32_t)v->len, have;
+	struct path *h;
+
+	if (v->len > URDS_QUICK_MAX || !sock_is_of_this_process(s))
+		return false;
+	urds_lock_acquire(&s->tx_lock);
+	h = s->to;
+	if (!to)
+		to = &s->peer_at;
+	/* Port 0 of a peer_at that was never set equals no address that anything was sent to. */
+	if (!h || atomic_load_explicit(&s->is_closed, memory_order_relaxed) || !urds_addr_eq(&s->to_addr, &to->addr) ||
+	    (to == &s->peer_at && !s->has_peer) || atomic_load_explicit(&s->is_watched, memory_order_relaxed) ||
+	    atomic_load_explicit(&h->peer->congested, memory_order_relaxed) || s->txq.queued * 2 > s->txq.sndbuf ||
+	    !atomic_load_explicit(&h->link, memory_order_relaxed) || urds_txq_charge(&s->txq, len) < 0)
+		goto no;
+	if (append(s, h, to->port, v, 1, len, &have) < 0) {
+		s->txq.queued -= len;
+		goto no;
+	}
+	if (is_gathered(h, have, len, more)) {
+		urds_lock_release(&s->tx_lock);
+		return true;
+	}
+	sock_hold(s);
+	peer_hold(h->peer);
+	urds_lock_release(&s->tx_lock);
+	send_now(h);
+	peer_drop(h->peer);
+	sock_drop(s);
+	return true;
+
+no:
+	urds_lock_release(&s->tx_lock);
+	return false;
+}
+
+static int route_and_wait(struct urds_sock *s, const struct urds_endpoint *to, uint32_t len, bool dontwait,
+			  struct path **out)
+{
+	urds_ns deadline = s->sndtimeo ? urds_clock_ns() + s->sndtimeo : URDS_NEVER;
+	int rc = route(s, &to->addr, out);
+
+	if (rc < 0)
+		return rc;
+	rc = wait_uncongested(s, (*out)->peer, to->port, dontwait, deadline);
+	if (rc == 0)
+		rc = wait_room(s, *out, len, dontwait, deadline);
+	if (rc < 0)
+		peer_drop((*out)->peer);
+	return rc;
+}
+
+int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *iov, size_t n,
+	      size_t len, bool dontwait, bool more)
+{
+	uint32_t have = 0;
+	struct path *h;
+	int rc;
+
+	if (len > URDS_MSG_MAX)
+		return -URDS_EMSGSIZE;
+	rc = route_and_wait(s, to, (uint32_t)len, dontwait, &h);
+	if (rc < 0)
+		return rc;
+	rc = append(s, h, to->port, iov, n, (uint32_t)len, &have);
+	if (rc < 0) {
+		sock_freed(s, len);
+		goto out;
+	}
+	if (!atomic_load_explicit(&h->link, memory_order_relaxed))
+		path_want(h);
+	if (!is_gathered(h, have, (uint32_t)len, more))
+		send_now(h);
+	if (atomic_load_explicit(&s->is_watched, memory_order_relaxed))
+		sock_token(s);
+out:
+	peer_drop(h->peer);
+	return rc;
+}
+
+void sock_freed(struct urds_sock *s, uint64_t bytes)
+{
+	bool was_full, room;
+
+	urds_lock_acquire(&s->tx_lock);
+	was_full = !urds_txq_has_room(&s->txq);
+	s->txq.queued -= bytes;
+	room = urds_txq_has_room(&s->txq);
+	if (s->txq.queued == 0)
+		urds_count(s->e, URDS_C_send_queue_empty, 1);
+	if (room && s->tx_waiters.first)
+		wait_list_wake(s->e, &s->tx_waiters, UINT32_MAX, 0);
+	urds_lock_release(&s->tx_lock);
+	if (!was_full || !room)
+		return;
+	if (atomic_load(&s->any_waiters)) {
+		urds_lock_acquire(&s->rx_lock);
+		wait_list_wake_port(s->e, &s->rx_waiters, ANY_EVENT);
+		urds_lock_release(&s->rx_lock);
+	}
+	if (atomic_load_explicit(&s->is_watched, memory_order_relaxed))
+		sock_token(s);
+}
