@@ -21,6 +21,7 @@ struct call_thread {
 	bool saw_lead, takes_lead;   /* the loop thread: met a ring for the leader; there is none any more */
 	struct urds_ctx *leads;	     /* drives it as the leader: needs no bell; or NULL */
 	unsigned misses, skipped;    /* spins */
+	bool has_sent;		     /* since the last spin: this is no stream */
 	char *frame;		     /* of the wait */
 	volatile uintptr_t *mark;    /* in that frame; holds its own address + serial while the frame lives */
 	uintptr_t serial;

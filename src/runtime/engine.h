@@ -355,10 +355,10 @@ void path_acked(struct path *p);
 /* Waits for the role, which nobody holds long. */
 void path_role_take(struct path *p);
 void path_role_leave(struct path *p);
-/* Leaves what was appended for a burst: it goes out with the next transmit, at the latest in 50 us. */
+/* Leaves what was appended for a burst: it goes out with the next transmit, at the latest in 50 us, or 250 us in a long stream. */
 void path_gather(struct path *p, urds_ns now);
-/* Transmits what was gathered before @older_than. */
-void flush_dirty(struct urds_ctx *e, urds_ns older_than);
+/* Transmits what was gathered before @older_than. Return: was there any? */
+bool flush_dirty(struct urds_ctx *e, urds_ns older_than);
 /* Role held. Releases what is acknowledged by the rules of the connection's kind. */
 void path_release_acked(struct path *p, struct urds_link *l);
 void flusher_main(void *ctx);

@@ -2,7 +2,7 @@
  *
  * The send half of a socket: the way to a destination, waiting for room and for its port, and what is gathered.
  */
-#include "runtime/engine.h"
+#include "runtime/call.h"
 
 #include <string.h>
 
@@ -23,9 +23,12 @@
 /* In a burst the clock is read for one message in so many: the flusher keeps the 50 us anyway. */
 #define BURST_CLOCK 16
 
+/* ... and the connection is read after one transmit in so many. */
+#define BURST_RECEIVE 4
+
 static _Thread_local struct {
 	urds_ns last_return;
-	unsigned streak;
+	unsigned streak, transmits;
 } burst __attribute__((tls_model("initial-exec")));
 
 /* The path to @to, with a reference on its peer for the caller. */
@@ -229,9 +232,11 @@ static void send_now(struct path *h)
 	struct urds_ctx *e = h->peer->e;
 
 	path_transmit(h);
+	call_me.has_sent = true;
 	if (burst.streak >= BURST_STREAK) {
 		/* Its acknowledgements, rather than have the loop thread woken by each. */
-		path_receive(h);
+		if (burst.transmits++ % BURST_RECEIVE == 0)
+			path_receive(h);
 		set_busy(e);
 	}
 	if (urds_loop_pending(e->loop))

@@ -14,6 +14,8 @@
 #define GATHER_NS URDS_US(50)
 /* Idle ticks of the flusher before it parks: waking it for each burst would cost a third of the rate. */
 #define FLUSH_IDLE_TICKS 40
+/* A stream is one that went on for so many ticks and again as many. */
+#define FLUSH_STREAM_TICKS 8
 
 static void apply_freed(struct urds_log_freed_list *f)
 {
@@ -219,12 +221,13 @@ void path_gather(struct path *h, urds_ns now)
 		urds_futex_wake(&e->flush_bell.word, 1);
 }
 
-void flush_dirty(struct urds_ctx *e, urds_ns older_than)
+bool flush_dirty(struct urds_ctx *e, urds_ns older_than)
 {
 	struct path *h, *next;
+	bool any = false;
 
 	if (!atomic_load_explicit(&e->dirty, memory_order_relaxed))
-		return;
+		return false;
 	h = atomic_exchange_explicit(&e->dirty, NULL, memory_order_acquire);
 	for (; h; h = next) {
 		next = h->dirty_next;
@@ -235,27 +238,36 @@ void flush_dirty(struct urds_ctx *e, urds_ns older_than)
 		atomic_store(&h->is_dirty, false);
 		path_transmit(h);
 		peer_drop(h->peer);
+		any = true;
 	}
+	return any;
+}
+
+/* How long the flusher sleeps after @kept ticks in a row in which senders had flushed themselves in time. A tick costs the
+ * sender's processor up to 10 us: at 50 us each that is a fifth of a stream's rate. */
+static urds_ns tick(unsigned kept)
+{
+	return GATHER_NS << (kept / FLUSH_STREAM_TICKS < 2 ? kept / FLUSH_STREAM_TICKS : 2);
 }
 
 void flusher_main(void *arg)
 {
 	struct urds_ctx *e = arg;
-	unsigned idle = 0;
+	unsigned idle = 0, kept = 0;
 
 	while (!atomic_load(&e->stop)) {
 		if (atomic_load_explicit(&e->dirty, memory_order_relaxed)) {
 			idle = 0;
-			flush_dirty(e, urds_clock_ns() - GATHER_NS);
+			kept = flush_dirty(e, urds_clock_ns() - GATHER_NS) ? 0 : kept + 1;
 		} else if (++idle > FLUSH_IDLE_TICKS) {
 			urds_doorbell_arm(&e->flush_bell);
 			if (!atomic_load(&e->dirty) && !atomic_load(&e->stop))
 				urds_futex_wait(&e->flush_bell.word, URDS_DOORBELL_ASLEEP, URDS_NEVER);
 			urds_doorbell_disarm(&e->flush_bell);
-			idle = 0;
+			idle = kept = 0;
 			continue;
 		}
-		urds_futex_wait(&e->flush_bell.word, URDS_DOORBELL_AWAKE, urds_clock_ns() + GATHER_NS);
+		urds_futex_wait(&e->flush_bell.word, URDS_DOORBELL_AWAKE, urds_clock_ns() + tick(kept));
 	}
 }
 

@@ -30,6 +30,8 @@
 /* A spin that misses this often in a row is not tried for a while. */
 #define SPIN_MISSES_MAX 16
 #define SPIN_RETRY 64
+/* Between two looks at a stream, some 3 us: reading its bytes as they drip in would slow its sender down. */
+#define STREAM_PAUSES 64
 
 #define me call_me
 
@@ -246,15 +248,18 @@ static bool may_spin(struct urds_ctx *e, struct path *spin)
 static void spin_on(struct urds_ctx *e, struct waiter *w, struct path *spin, urds_ns now)
 {
 	urds_ns until = now + URDS_US(e->cfg.spin_us);
+	unsigned pauses = me.has_sent ? 1 : STREAM_PAUSES;
 
+	me.has_sent = false;
 	do {
+		for (unsigned i = 0; i < pauses; i++)
+			urds_cpu_pause();
 		path_receive(spin);
 		if (urds_request_is_over(&w->req)) {
 			me.misses = 0;
 			urds_count(e, URDS_C_spin_hits, 1);
 			return;
 		}
-		urds_cpu_pause();
 	} while (urds_clock_ns() < until);
 	me.misses++;
 	urds_count(e, URDS_C_spin_misses, 1);
