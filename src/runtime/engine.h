@@ -139,7 +139,7 @@ struct path {
 	struct urds_path_tx tx;
 	uint64_t queued_msgs, queued_bytes; /* append: counters send_queued and copy_from_user */
 	_Atomic uint32_t gathered;   /* wire bytes appended since the last transmit */
-	_Atomic urds_ns gather_since;
+	_Atomic urds_ns gather_until; /* what was gathered is to go out */
 	_Atomic bool wants_sample;   /* ask the transport what is acknowledged */
 	_Atomic bool wants_ack;	     /* ask an urds peer for an acknowledgement */
 	_Atomic bool wants_room;     /* a watched socket is full: look often */
@@ -355,10 +355,10 @@ void path_acked(struct path *p);
 /* Waits for the role, which nobody holds long. */
 void path_role_take(struct path *p);
 void path_role_leave(struct path *p);
-/* Leaves what was appended for a burst: it goes out with the next transmit, at the latest in 50 us, or 250 us in a long stream. */
-void path_gather(struct path *p, urds_ns now);
-/* Transmits what was gathered before @older_than. Return: was there any? */
-bool flush_dirty(struct urds_ctx *e, urds_ns older_than);
+/* Leaves what was appended for a burst: it goes out with the next transmit, or soon after @until. */
+void path_gather(struct path *p, urds_ns until);
+/* Transmits what was gathered until @due (URDS_NEVER: all). Return: was there any? */
+bool flush_dirty(struct urds_ctx *e, urds_ns due);
 /* Role held. Releases what is acknowledged by the rules of the connection's kind. */
 void path_release_acked(struct path *p, struct urds_link *l);
 void flusher_main(void *ctx);

@@ -15,7 +15,8 @@
 #define BURST_STREAK 4
 #define GATHER_BYTES 65536u
 #define GATHER_BYTES_BIG 262144u /* for messages of a page or more */
-#define GATHER_NS URDS_US(50)
+/* ... and for so many is a stream, which gathers for longer: with 50 us its sends would be small on a slow processor. */
+#define STREAM_STREAK 1000
 
 /* A kernel peer's acknowledgements are not events: a sender waiting for room looks this often. */
 #define ROOM_POLL_MIN_NS URDS_US(100)
@@ -24,7 +25,7 @@
 #define BURST_CLOCK 16
 
 /* ... and the connection is read after one transmit in so many. */
-#define BURST_RECEIVE 4
+#define BURST_RECEIVE 2
 
 static _Thread_local struct {
 	urds_ns last_return;
@@ -204,7 +205,7 @@ static bool is_gathered(struct path *h, uint32_t have, uint32_t len, bool more)
 {
 	bool full = have >= (len >= 4096 ? GATHER_BYTES_BIG : GATHER_BYTES);
 	bool dirty = atomic_load_explicit(&h->is_dirty, memory_order_relaxed);
-	urds_ns now;
+	urds_ns now, wait;
 
 	if (burst.streak >= BURST_STREAK && dirty && !full && ++burst.streak % BURST_CLOCK)
 		return true;
@@ -213,16 +214,17 @@ static bool is_gathered(struct path *h, uint32_t have, uint32_t len, bool more)
 			       ? burst.streak + 1
 			       : 0;
 	burst.last_return = now;
+	wait = burst.streak >= STREAM_STREAK ? URDS_GATHER_STREAM_NS : URDS_GATHER_NS;
 	if ((more || burst.streak >= BURST_STREAK) && !full &&
-	    (!dirty || now - atomic_load_explicit(&h->gather_since, memory_order_relaxed) < GATHER_NS) &&
+	    (!dirty || now < atomic_load_explicit(&h->gather_until, memory_order_relaxed)) &&
 	    atomic_load_explicit(&h->link, memory_order_relaxed)) {
 		if (!dirty)
-			path_gather(h, now);
+			path_gather(h, now + wait);
 		return true;
 	}
 	if (have > URDS_HDR_LEN + len)
 		urds_count(h->peer->e, URDS_C_gathered, 1);
-	atomic_store_explicit(&h->gather_since, now, memory_order_relaxed);
+	atomic_store_explicit(&h->gather_until, now + wait, memory_order_relaxed);
 	return false;
 }
 

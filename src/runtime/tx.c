@@ -10,8 +10,6 @@
 #define ROUNDS_MAX 8 /* of notes from other threads; then the role is passed on */
 #define SENDS_MAX 8  /* send calls in one round */
 
-/* What was gathered goes out after this at the latest. */
-#define GATHER_NS URDS_US(50)
 /* Idle ticks of the flusher before it parks: waking it for each burst would cost a third of the rate. */
 #define FLUSH_IDLE_TICKS 40
 /* A stream is one that went on for so many ticks and again as many. */
@@ -208,20 +206,20 @@ static void push_dirty(struct urds_ctx *e, struct path *h)
 							memory_order_relaxed));
 }
 
-void path_gather(struct path *h, urds_ns now)
+void path_gather(struct path *h, urds_ns until)
 {
 	struct urds_ctx *e = h->peer->e;
 
 	if (atomic_load_explicit(&h->is_dirty, memory_order_relaxed) || atomic_exchange(&h->is_dirty, true))
 		return;
-	atomic_store_explicit(&h->gather_since, now, memory_order_relaxed);
+	atomic_store_explicit(&h->gather_until, until, memory_order_relaxed);
 	peer_hold(h->peer);
 	push_dirty(e, h);
 	if (urds_doorbell_ring(&e->flush_bell))
 		urds_futex_wake(&e->flush_bell.word, 1);
 }
 
-bool flush_dirty(struct urds_ctx *e, urds_ns older_than)
+bool flush_dirty(struct urds_ctx *e, urds_ns due)
 {
 	struct path *h, *next;
 	bool any = false;
@@ -231,7 +229,7 @@ bool flush_dirty(struct urds_ctx *e, urds_ns older_than)
 	h = atomic_exchange_explicit(&e->dirty, NULL, memory_order_acquire);
 	for (; h; h = next) {
 		next = h->dirty_next;
-		if (atomic_load_explicit(&h->gather_since, memory_order_relaxed) >= older_than) {
+		if (atomic_load_explicit(&h->gather_until, memory_order_relaxed) > due) {
 			push_dirty(e, h);
 			continue;
 		}
@@ -247,7 +245,7 @@ bool flush_dirty(struct urds_ctx *e, urds_ns older_than)
  * sender's processor up to 10 us: at 50 us each that is a fifth of a stream's rate. */
 static urds_ns tick(unsigned kept)
 {
-	return GATHER_NS << (kept / FLUSH_STREAM_TICKS < 2 ? kept / FLUSH_STREAM_TICKS : 2);
+	return URDS_GATHER_NS << (kept / FLUSH_STREAM_TICKS < 2 ? kept / FLUSH_STREAM_TICKS : 2);
 }
 
 void flusher_main(void *arg)
@@ -258,7 +256,7 @@ void flusher_main(void *arg)
 	while (!atomic_load(&e->stop)) {
 		if (atomic_load_explicit(&e->dirty, memory_order_relaxed)) {
 			idle = 0;
-			kept = flush_dirty(e, urds_clock_ns() - GATHER_NS) ? 0 : kept + 1;
+			kept = flush_dirty(e, urds_clock_ns()) ? 0 : kept + 1;
 		} else if (++idle > FLUSH_IDLE_TICKS) {
 			urds_doorbell_arm(&e->flush_bell);
 			if (!atomic_load(&e->dirty) && !atomic_load(&e->stop))

@@ -4,7 +4,7 @@
  * round measures everything once, raw and urds in turn; the table shows medians and ratios with the bound that
  * each is held to.
  *
- *	bench [--rounds N] [--only WORD] [--check]
+ *	bench [--rounds N] [--only WORD|=NAME] [--check]
  *
  * --check: exit 1 if a ratio misses its bound. Absolute figures mean nothing here; ratios do.
  */
@@ -517,6 +517,11 @@ static struct run runs[] = {
 	{.name = "urds spinning, hogs", .kind = URDS_RTT, .j = {64, 500, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 2},
 };
 
+static int is_wanted(const struct run *r, const char *only)
+{
+	return only[0] == '=' ? !strcmp(r->name, only + 1) : strstr(r->name, only) != NULL;
+}
+
 enum { R_ONE, R_BULK, U_64, U_64T, R_8K, U_8K, R_1M, U_1M, R_2, U_2B, U_2S, R_1, U_1B, U_1S, R_H, U_H, NRUNS };
 
 static const struct {
@@ -564,14 +569,14 @@ int main(int argc, char **argv)
 		die("mmap");
 	for (int round = 0; round < rounds; round++)
 		for (int i = 0; i < NRUNS; i++)
-			if (!only || strstr(runs[i].name, only))
+			if (!only || is_wanted(&runs[i], only))
 				measure(&runs[i], round);
 	printf("%-28s %14s  %9s %9s   system calls per message\n", "median of the rounds", "",
 	       "cpu ns tx", "cpu ns rx");
 	for (int i = 0; i < NRUNS; i++) {
 		const struct run *r = &runs[i];
 
-		if (only && !strstr(r->name, only))
+		if (only && !is_wanted(r, only))
 			continue;
 		printf("%-28s ", r->name);
 		if (r->kind == RAW_RTT || r->kind == URDS_RTT)
