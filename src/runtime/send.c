@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "platform/clock.h"
+#include "platform/cpu.h"
 #include "transport/loop/loop.h"
 
 /* A thread that sends again within this of its last return ... */
@@ -162,7 +163,35 @@ static void copy_in(uint8_t *to, const struct urds_iov *iov, size_t n)
 	}
 }
 
-/* Claims, fills and commits. *have: wire bytes appended since the last transmit. */
+/* Append lock held. *have: wire bytes appended since the last transmit. */
+static int claim(struct urds_sock *s, struct path *h, uint16_t dport, uint32_t len, struct urds_buf *big,
+		 struct urds_log_claim *c, uint32_t *have)
+{
+	/* A close() disowns under this lock: nothing may be claimed for the socket after that. */
+	int rc = atomic_load_explicit(&s->is_closed, memory_order_relaxed)
+			 ? -URDS_EBADF
+			 : urds_log_claim(&h->tx.log, len, s, dport, big, c);
+
+	if (rc < 0)
+		return rc;
+	h->queued_msgs++;
+	h->queued_bytes += len;
+	/* Only a hint: a transmit that resets it meanwhile may be overwritten. */
+	*have = atomic_load_explicit(&h->gathered, memory_order_relaxed) + URDS_HDR_LEN + len;
+	atomic_store_explicit(&h->gathered, *have, memory_order_relaxed);
+	return 0;
+}
+
+static void fill(struct urds_sock *s, uint16_t dport, struct urds_log_claim *c, const struct urds_iov *iov, size_t n,
+		 uint32_t len)
+{
+	urds_hdr_put_data(c->wire, c->seq, len, s->bound.at.port, dport);
+	copy_in(c->wire + URDS_HDR_LEN, iov, n);
+	urds_log_commit(c);
+}
+
+/* Claims, fills and commits. Afterwards the caller looks at is_dirty, which a flusher takes away before it looks for what is
+ * committed: one of the two has to see the other's. */
 static int append(struct urds_sock *s, struct path *h, uint16_t dport, const struct urds_iov *iov, size_t n,
 		  uint32_t len, uint32_t *have)
 {
@@ -178,26 +207,30 @@ static int append(struct urds_sock *s, struct path *h, uint16_t dport, const str
 			return -URDS_ENOMEM;
 	}
 	urds_lock_acquire(&h->append);
-	/* A close() disowns under this lock: nothing may be claimed for the socket after that. */
-	rc = atomic_load_explicit(&s->is_closed, memory_order_relaxed)
-		     ? -URDS_EBADF
-		     : urds_log_claim(&h->tx.log, len, s, dport, big, &c);
-	if (rc == 0) {
-		h->queued_msgs++;
-		h->queued_bytes += len;
-		/* Only a hint: a transmit that resets it meanwhile may be overwritten. */
-		*have = atomic_load_explicit(&h->gathered, memory_order_relaxed) + URDS_HDR_LEN + len;
-		atomic_store_explicit(&h->gathered, *have, memory_order_relaxed);
-	}
+	rc = claim(s, h, dport, len, big, &c, have);
 	urds_lock_release(&h->append);
 	if (rc < 0) {
 		urds_buf_drop(big);
 		return rc;
 	}
-	urds_hdr_put_data(c.wire, c.seq, len, s->bound.at.port, dport);
-	copy_in(c.wire + URDS_HDR_LEN, iov, n);
-	urds_log_commit(&c);
+	fill(s, dport, &c, iov, n, len);
+	atomic_thread_fence(memory_order_seq_cst);
 	return 0;
+}
+
+/* As above for a small one, which is filled under the lock: its release is the fence. */
+static int append_small(struct urds_sock *s, struct path *h, uint16_t dport, const struct urds_iov *v, uint32_t *have)
+{
+	struct urds_log_claim c;
+	int rc;
+
+	urds_lock_acquire(&h->append);
+	rc = claim(s, h, dport, (uint32_t)v->len, NULL, &c, have);
+	if (rc == 0)
+		fill(s, dport, &c, v, 1, (uint32_t)v->len);
+	urds_lock_release(&h->append);
+	urds_cpu_fence_after_rmw();
+	return rc;
 }
 
 /* @have wire bytes with the message of @len that was just appended: is it left for the burst it is part of? */
@@ -207,7 +240,9 @@ static bool is_gathered(struct path *h, uint32_t have, uint32_t len, bool more)
 	bool dirty = atomic_load_explicit(&h->is_dirty, memory_order_relaxed);
 	urds_ns now, wait;
 
-	if (burst.streak >= BURST_STREAK && dirty && !full && ++burst.streak % BURST_CLOCK)
+	/* A holder of the role that is not running, with a note already, goes round for this one too; or the flusher does. */
+	if (burst.streak >= BURST_STREAK && dirty && (!full || urds_tx_role_is_noted(&h->role)) &&
+	    ++burst.streak % BURST_CLOCK)
 		return true;
 	now = urds_clock_ns();
 	burst.streak = now - burst.last_return < BURST_GAP_NS * (burst.streak >= BURST_STREAK ? BURST_CLOCK : 1)
@@ -265,7 +300,7 @@ bool sock_send_quick(struct urds_sock *s, const struct urds_endpoint *to, const 
 	    atomic_load_explicit(&h->peer->congested, memory_order_relaxed) || s->txq.queued * 2 > s->txq.sndbuf ||
 	    !atomic_load_explicit(&h->link, memory_order_relaxed) || urds_txq_charge(&s->txq, len) < 0)
 		goto no;
-	if (append(s, h, to->port, v, 1, len, &have) < 0) {
+	if (append_small(s, h, to->port, v, &have) < 0) {
 		s->txq.queued -= len;
 		goto no;
 	}

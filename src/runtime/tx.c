@@ -234,6 +234,7 @@ bool flush_dirty(struct urds_ctx *e, urds_ns due)
 			continue;
 		}
 		atomic_store(&h->is_dirty, false);
+		atomic_thread_fence(memory_order_seq_cst); /* before what is committed is looked at: append() */
 		path_transmit(h);
 		peer_drop(h->peer);
 		any = true;

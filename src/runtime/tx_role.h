@@ -95,6 +95,12 @@ static inline bool urds_tx_role_pass(struct urds_tx_role *r)
 	       URDS_TX_ROLE_NOTED;
 }
 
+/* A hint: has a holder been left a note that it has not met yet? */
+static inline bool urds_tx_role_is_noted(struct urds_tx_role *r)
+{
+	return atomic_load_explicit(&r->word, memory_order_relaxed) == URDS_TX_ROLE_NOTED;
+}
+
 /* A hint, for assertions and statistics. */
 static inline bool urds_tx_role_is_held(struct urds_tx_role *r)
 {
