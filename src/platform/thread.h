@@ -24,6 +24,9 @@ void urds_thread_join(struct urds_thread *t);
 /* Unlike any other live thread of the process; never 0; kept through fork. Costs one TLS access. */
 uintptr_t urds_thread_id(void);
 
+/* Lets another thread run, if one waits for this processor. */
+void urds_thread_yield(void);
+
 struct urds_once {
 	_Atomic uint32_t state; /* 0 not yet, 1 running, 2 done */
 };

@@ -8,6 +8,7 @@
 
 #include "platform/clock.h"
 #include "platform/cpu.h"
+#include "platform/thread.h"
 #include "transport/loop/loop.h"
 
 /* A thread that sends again within this of its last return ... */
@@ -305,7 +306,13 @@ bool sock_send_quick(struct urds_sock *s, const struct urds_endpoint *to, const 
 		goto no;
 	}
 	if (is_gathered(h, have, len, more)) {
+		/* The holder waits for this processor, perhaps; what piles up meanwhile would be cold when it is sent. */
+		bool yields = have >= GATHER_BYTES_BIG &&
+			      urds_tx_role_is_noted(&h->role);
+
 		urds_lock_release(&s->tx_lock);
+		if (yields)
+			urds_thread_yield();
 		return true;
 	}
 	sock_hold(s);

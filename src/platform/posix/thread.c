@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,4 +88,9 @@ void urds_once_slow_(struct urds_once *o, void (*fn)(void))
 	}
 	while (atomic_load_explicit(&o->state, memory_order_acquire) != 2)
 		(void)urds_futex_wait(&o->state, 1, URDS_NEVER);
+}
+
+void urds_thread_yield(void)
+{
+	sched_yield();
 }
