@@ -8,7 +8,7 @@
 #include "platform/clock.h"
 
 /* Read from one path before others have their turn. */
-#define DRIVE_BYTES (1u << 20)
+#define DRIVE_BYTES (128u << 10)
 /* The CPU of the peer's packets is asked for once in so many drives; it changes when a scheduler moves a process. */
 #define CPU_AGE_MAX 64
 /* Memory was short: look again after this. */
