@@ -122,7 +122,9 @@ static bool send_once(struct path *h, struct urds_link *l, struct urds_tx_env *e
 		urds_count(h->peer->e, URDS_C_tcp_sndbuf_full, 1);
 		return true;
 	}
-	return false;
+	/* Whatever was committed or wanted since left a note, but for what this round itself wants. */
+	return bytes < URDS_TX_RUN_BYTES && nv < URDS_TX_IOV_MAX &&
+	       !atomic_load_explicit(&h->tx.want, memory_order_relaxed);
 }
 
 static void transmit_round(struct path *h)
