@@ -425,7 +425,7 @@ static void receive(struct hpeer *hp, unsigned slot)
 	pa->is_busy = false;
 	if (pa->link != link)
 		return;
-	urds_path_rx_idle(&pa->rx);
+	urds_path_rx_idle(&pa->rx, true);
 	host_transmit(hp, slot);
 	if (eof)
 		lose(hp, slot);

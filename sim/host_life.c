@@ -230,6 +230,20 @@ void host_restart(struct host *h)
 	start(h);
 }
 
+/* Chunks that paths kept while messages in them were unread, and would give back when they come to rest. */
+static size_t chunks_kept(const struct host *h)
+{
+	size_t n = 0;
+
+	for (unsigned k = 0; k < HOST_PEERS && h->peers[k]; k++)
+		for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+			const struct urds_path_rx *r = &h->peers[k]->path[i].rx;
+
+			n += r->chunk && r->parsed == r->chunk->used && urds_buf_is_sole(r->chunk);
+		}
+	return n;
+}
+
 bool host_is_quiet(const struct host *h, const char **why)
 {
 	static char text[64];
@@ -247,7 +261,7 @@ bool host_is_quiet(const struct host *h, const char **why)
 		if (h->socks[i].is_open && h->socks[i].rxq.count > 0)
 			*why = "messages are unread";
 	}
-	if (!*why && h->mem.blocks > 0)
+	if (!*why && h->mem.blocks > chunks_kept(h))
 		*why = "blocks are held";
 	return !*why;
 }

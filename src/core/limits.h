@@ -14,6 +14,9 @@
 #define URDS_LOG_CHUNK_BIG 4u	   /* blocks of further chunks: long contiguous sends */
 /* Payload from here on is read into a buffer of its own: below, moving it once costs less. */
 #define URDS_RX_BIG_MIN 32768u
+/* Chunks that idle paths keep because messages in them are unread: at most this part of a context's message memory. Beyond,
+ * a path gives its chunk up, and the next message begins another. */
+#define URDS_KEPT_SHARE 16u
 /* Entries that a log may hold: the claim protocol needs < 2^31. Full: senders get -URDS_EAGAIN. */
 #define URDS_LOG_ENTRIES_MAX (1u << 24)
 

@@ -149,7 +149,7 @@ struct urds_path_rx {
 	struct urds_splitter split;
 	struct urds_mem *mem;
 	uint64_t next_rx;	/* next expected sequence */
-	struct urds_buf *chunk; /* being filled; ->used bytes are; NULL while idle */
+	struct urds_buf *chunk; /* being filled; ->used bytes are; NULL while idle and nothing of it is unread */
 	struct urds_buf *body;	/* where the payload of the message in progress goes, or NULL: in the chunk */
 	uint32_t parsed;	/* bytes of chunk given to the splitter */
 	uint32_t body_at;	/* offset of that payload in its buffer */
@@ -176,8 +176,9 @@ void urds_path_rx_got(struct urds_path_rx *r, size_t bytes);
 /* Decodes what is there. Return: 1 there may be more, call again; 0 all is decoded; -URDS_EPROTO the stream
  * makes no sense, -URDS_ENOMEM: break the connection. The batch is valid in every case. */
 int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out);
-/* Nothing more to read for now: gives back memory that holds nothing. */
-void urds_path_rx_idle(struct urds_path_rx *r);
+/* Nothing more to read for now: gives back memory that holds nothing. @may_keep: a chunk that unread messages hold
+ * anyway stays, to be filled; call again later. */
+void urds_path_rx_idle(struct urds_path_rx *r, bool may_keep);
 
 /* As above, for this half. */
 bool urds_path_rx_rest(const struct urds_path_rx *r, struct urds_path_rest *out);

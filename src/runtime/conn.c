@@ -445,6 +445,7 @@ void path_end(struct path *h)
 	urds_lock_release(&h->append);
 	urds_tx_role_pass(&h->role);
 	urds_path_rx_reset(&h->rx);
+	path_rx_idle(h); /* keeps none */
 	h->rx_posted = false;
 	h->rx_link = NULL;
 	atomic_store(&h->must_drop, false);

@@ -151,6 +151,7 @@ struct path {
 	bool rx_fresh;		     /* rx role: not read to its end once: what was reported before is unknown */
 	bool is_heard;		     /* rx role: a header has come on this connection */
 	bool rx_posted;		     /* rx role: the transport holds our buffers */
+	bool keeps_chunk;	     /* rx role: counted in ctx.kept_chunks */
 	_Atomic uint64_t rx_completed; /* bytes of a posted read, plus 1 */
 	_Atomic bool is_ending;	     /* orderly close under way: nothing is sent any more */
 	urds_ns end_by;		     /* peer lock: when that is given up */
@@ -164,7 +165,7 @@ struct path {
 	urds_ns poll_at, ack_at;     /* peer lock; URDS_NEVER: not armed */
 
 	struct path *dirty_next, *ready_next;
-	_Atomic urds_ns rest_at; /* peer lock to write but by peer_uncache(): when it is to rest; URDS_NEVER */
+	_Atomic urds_ns rest_at; /* when it is to rest, or to give its chunk back; URDS_NEVER: nothing of it is due */
 	uint64_t rest_mark;	 /* peer lock: what had passed when that was set */
 };
 
@@ -239,6 +240,7 @@ struct urds_ctx {
 	struct node *nodes;
 	struct peer **heads;
 	uint32_t heads_size, npeers;
+	_Atomic uint32_t kept_chunks; /* held by idle paths because messages in them are unread */
 	struct urds_memory past; /* table lock: counters of collected peers */
 	struct urds_bindtab bound;
 	struct urds_sock *socks;
@@ -366,6 +368,8 @@ void maps_push(struct node *n);
 
 /* ---- rx.c */
 void path_receive(struct path *p);
+/* Rx role held: nothing more to read for now. Gives back the path's chunk, now or later. */
+void path_rx_idle(struct path *p);
 /* The connection that brought the peer's congestion map is gone: nothing is known to be congested. */
 void ready_push(struct path *p);
 /* The peer's congestion map; NULL: all clear. Wakes those who wait for a port that it clears. */

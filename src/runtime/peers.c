@@ -192,6 +192,8 @@ static void path_free(struct path *h)
 	urds_count(h->peer->e, URDS_C_copy_from_user, h->queued_bytes);
 	urds_path_tx_fini(&h->tx);
 	urds_path_rx_reset(&h->rx);
+	if (h->keeps_chunk)
+		atomic_fetch_sub(&h->peer->e->kept_chunks, 1);
 	urds_free(mem, h, sizeof *h);
 }
 

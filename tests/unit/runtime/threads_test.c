@@ -874,6 +874,78 @@ static void rest_and_wake(void)
 }
 PAIR(rest_and_wake)
 
+/* A thousand messages that come one at a time and lie unread do not hold a block each; and when they are read, nothing
+ * is held, although the sockets keep their paths. */
+static void lone_messages(void)
+{
+	struct urds_sock *a, *b;
+	uint8_t m[6];
+	uint64_t queued;
+
+	two_open();
+	ca->cfg.rest_ns = cb->cfg.rest_ns = URDS_MS(50);
+	a = sock_at(ca, ip_a, 4000);
+	b = sock_at(cb, ip_b, 4000);
+	CHECK(a && b && connect4(a, ip_b, 4000) == 0);
+	for (unsigned i = 0; i < 1000; i++) {
+		queued = atomic_load(&cb->counters[URDS_C_recv_queued]);
+		CHECK_EQ(urds_send(a, "lonely", 6, 0), 6);
+		EVENTUALLY(atomic_load(&cb->counters[URDS_C_recv_queued]) > queued);
+		if (i == 500)
+			nap_ms(200); /* nothing passes for a while */
+	}
+	CHECK(atomic_load(&cb->pool.used) <= 8 * URDS_BLOCK_BYTES);
+	for (unsigned i = 0; i < 1000; i++)
+		CHECK_EQ(urds_recv(b, m, sizeof m, 0), 6);
+	EVENTUALLY(atomic_load(&cb->pool.used) == 0);
+	for (unsigned i = 0; i < 3; i++) { /* and once more, after all timers have run out */
+		EVENTUALLY(atomic_load(&cb->next_deadline) == URDS_NEVER);
+		CHECK_EQ(urds_send(a, "lonely", 6, 0), 6);
+		CHECK_EQ(urds_recv(b, m, sizeof m, 0), 6);
+		EVENTUALLY(atomic_load(&cb->pool.used) == 0);
+	}
+	CHECK_EQ(atomic_load(&cb->kept_chunks), 0);
+	two_close();
+}
+PAIR(lone_messages)
+
+/* The memory and the timers of further paths. */
+static void further_paths_come_to_rest(void)
+{
+	struct urds_config cfg = {.size = sizeof cfg, .flags = URDS_CONFIG_NO_RECORD, .paths = 4};
+	struct urds_sock *a[16], *b;
+	struct urds_ctx *e[2];
+	uint8_t m[6];
+
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK_EQ(urds_open(&cfg, &e[i]), 0);
+		e[i]->cfg.rest_ns = URDS_MS(50);
+	}
+	serial++;
+	snprintf(ip_a, sizeof ip_a, "127.11.%u.1", serial);
+	snprintf(ip_b, sizeof ip_b, "127.11.%u.2", serial);
+	b = sock_at(e[1], ip_b, 4000);
+	CHECK(b);
+	for (unsigned i = 0; i < 16; i++) {
+		a[i] = sock_at(e[0], ip_a, 5000 + i);
+		CHECK(a[i] && connect4(a[i], ip_b, 4000) == 0);
+	}
+	for (unsigned round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < 16; i++) {
+			CHECK_EQ(urds_send(a[i], "lonely", 6, 0), 6);
+			if (round == 0)
+				CHECK_EQ(urds_recv(b, m, sizeof m, 0), 6);
+		}
+		for (unsigned i = 0; round == 1 && i < 16; i++)
+			CHECK_EQ(urds_recv(b, m, sizeof m, 0), 6);
+		for (unsigned i = 0; i < 2; i++)
+			EVENTUALLY(atomic_load(&e[i]->pool.used) == 0 &&
+				   atomic_load(&e[i]->next_deadline) == URDS_NEVER);
+	}
+	CHECK_EQ(urds_shutdown(e[0]), 0);
+	CHECK_EQ(urds_shutdown(e[1]), 0);
+}
+
 /* Many times to rest and out of it, by several threads, against the timer. */
 static void *rest_in_turn(void *arg)
 {
@@ -949,5 +1021,7 @@ int main(int argc, char **argv)
 	RUN_PAIR(jump_and_never_return);
 	RUN_PAIR(rest_and_wake);
 	RUN_PAIR(rest_against_use);
+	RUN_PAIR(lone_messages);
+	T_RUN(further_paths_come_to_rest);
 	return t_done();
 }
