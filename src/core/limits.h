@@ -38,7 +38,8 @@
 #define URDS_PATHS_MAX 8u     /* path slots of a peer; all are accepted, few are used */
 #define URDS_PARKED_MAX 8u    /* further connections of one peer waiting for a free path; more are closed */
 #define URDS_PARKED_BYTES 65536u /* read from a parked connection; then TCP holds the rest back */
-#define URDS_PONGS_MAX 256u   /* pongs waiting on one path; further pings are dropped and counted (C12) */
+/* Pongs waiting on one path; further pings are dropped and counted (C12). Probes and answers: when twice as many wait. */
+#define URDS_PONGS_MAX 256u
 #define URDS_PEERS_MAX 131072u /* peers of a context; more are refused after the idle ones are collected (E2) */
 #define URDS_REMEMBERED_MAX 4096u /* collected peers whose counters are kept (A4), oldest forgotten */
 

@@ -35,7 +35,7 @@ struct urds_path_tx {
 	uint64_t kept_pos;    /* append + tx: acknowledged by a kernel's TCP at kept_at, not dropped yet */
 	urds_ns kept_at;
 	uint32_t map_gen;     /* tx: generation of the node's map that was sent last */
-	uint16_t posted;      /* append: the engine's own messages in the log */
+	uint32_t posted;      /* append: the engine's own messages in the log */
 	_Atomic(uint8_t) want; /* enum urds_tx_want; set by anyone, cleared by tx */
 	bool sends_map;	      /* path 0 (W4) */
 	bool map_due;	      /* tx: the map has not been sent on this connection */
@@ -100,7 +100,8 @@ void urds_path_tx_read(struct urds_path_tx *t, uint64_t pos);
 void urds_path_tx_down(struct urds_path_tx *t);
 
 /* append. Queues an empty message of the engine's own: a pong, an answer or a probe in order.
- * @p: extensions, or NULL; with them nothing is queued (0) unless there is a connection to say it on. Return: 0, -URDS_EAGAIN: too many are waiting (C12); -URDS_ENOMEM. */
+ * @p: extensions, or NULL; with them nothing is queued (0) unless there is a connection to say it on. Return: 0,
+ * -URDS_EAGAIN: too many are waiting (C12); -URDS_ENOMEM. */
 int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport, const struct urds_probe *p);
 
 /* append + tx. Return: false if something goes on or is wanted. */

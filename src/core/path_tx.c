@@ -174,7 +174,7 @@ static void forget(struct urds_path_tx *t, int dport)
 	struct urds_log_freed f;
 
 	urds_log_cancel(&t->log, t, dport, true, &f);
-	t->posted -= (uint16_t)f.msgs;
+	t->posted -= f.msgs;
 }
 
 bool urds_path_tx_acked(struct urds_path_tx *t, uint64_t pos, urds_ns now, struct urds_log_freed_list *out)
@@ -226,7 +226,8 @@ int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport, co
 
 	if (p && !t->is_up)
 		return 0; /* about a connection that has gone meanwhile */
-	if (!p && t->posted >= URDS_PONGS_MAX)
+	/* Twice as many before an answer is dropped too: pings alone do not keep a probe from being answered. */
+	if (t->posted >= (p ? 2 * URDS_PONGS_MAX : URDS_PONGS_MAX))
 		return -URDS_EAGAIN;
 	rc = urds_log_claim(&t->log, 0, t, dport, NULL, &c);
 	if (rc < 0)
@@ -246,7 +247,7 @@ void urds_path_tx_freed(struct urds_path_tx *t, struct urds_log_freed_list *f)
 
 	for (size_t i = 0; i < f->n; i++) {
 		if (f->v[i].owner == t)
-			t->posted -= (uint16_t)f->v[i].msgs;
+			t->posted -= f->v[i].msgs;
 		else
 			f->v[kept++] = f->v[i];
 	}

@@ -521,6 +521,27 @@ static void path_tx__pongs_are_bounded_and_come_back(void)
 	finish();
 }
 
+/* A peer that asks and asks and acknowledges nothing. */
+static void path_tx__a_flood_of_probes_costs_bounded_memory(void)
+{
+	size_t blocks;
+
+	begin(false);
+	up(false);
+	for (unsigned i = 0; i < 2 * URDS_PONGS_MAX; i++)
+		CHECK_EQ(urds_path_tx_post(&t, 0, URDS_PROBE_PORT, &us), 0);
+	blocks = mem.blocks;
+	for (unsigned i = 0; i < 70000; i++) { /* more than 16 bits count */
+		CHECK_EQ(urds_path_tx_post(&t, 0, URDS_PROBE_PORT, &us), -URDS_EAGAIN);
+		CHECK_EQ(urds_path_tx_post(&t, 0, 4000, NULL), -URDS_EAGAIN);
+	}
+	CHECK_EQ(mem.blocks, blocks);
+	CHECK_EQ(t.posted, 2 * URDS_PONGS_MAX);
+	urds_path_tx_down(&t);
+	CHECK_EQ(t.posted, 0);
+	finish();
+}
+
 static void path_tx__post_without_memory_says_so(void)
 {
 	begin(false);
@@ -553,6 +574,7 @@ int main(int argc, char **argv)
 	T_RUN(path_tx__ack_is_not_lost_behind_the_rest_of_a_message);
 	T_RUN(path_tx__ack_outlives_the_message_that_was_to_carry_it);
 	T_RUN(path_tx__pongs_are_bounded_and_come_back);
+	T_RUN(path_tx__a_flood_of_probes_costs_bounded_memory);
 	T_RUN(path_tx__post_without_memory_says_so);
 	return t_done();
 }
