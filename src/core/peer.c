@@ -107,9 +107,10 @@ unsigned urds_peer_slot_for(const struct urds_peer *p, uint16_t port)
 void urds_peer_probe(const struct urds_peer *p, uint32_t incarnation, struct urds_probe *out)
 {
 	memset(out, 0, sizeof *out);
-	/* 1 goes without saying. A kernel that is told keeps what it has queued for the other paths of a former
-	 * owner of our address, and never connects them again. */
-	out->has_npaths = p->our_paths > 1;
+	/* As L, 1 goes without saying: a kernel that is told keeps what it has queued for the other paths of a former
+	 * owner of our address, and never connects them again. As S we have to say it: an L that learned of more from
+	 * that one, or from us before we restarted, would go on sending on paths that nobody opens. */
+	out->has_npaths = p->our_paths > 1 || urds_peer_dials(p);
 	out->npaths = p->our_paths;
 	out->has_sport_idx = true;
 	if (p->ext) {

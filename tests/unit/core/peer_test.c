@@ -333,6 +333,32 @@ static void peer__extension_off_means_kernel(void)
 	urds_peer_probe(&p, 5, &us);
 	CHECK(us.has_urds);
 	CHECK_EQ(us.incarnation, 5);
+	CHECK(us.has_npaths);
+	CHECK_EQ(us.npaths, 1);
+	finish();
+}
+
+/* S restarts with one path; L, which knows of four, must not send on those that S does not open any more. */
+static void peer__l_learns_that_s_has_fewer_paths(void)
+{
+	struct urds_probe four, one;
+
+	begin_paths(S, 4);
+	urds_peer_probe(&p, 11, &four);
+	finish();
+	begin_paths(S, 1);
+	urds_peer_probe(&p, 22, &one);
+	finish();
+	begin_paths(L, 4);
+	connect_0();
+	SAYS(PROBED(0, false, &four), "kind0 answer0");
+	CHECK(urds_peer_slot_for(&p, 4001) || urds_peer_slot_for(&p, 4002));
+	SAYS(DOWN(0), "");
+	SAYS(ACCEPTED(40008), "attach0");
+	SAYS(HEARD(0), "");
+	SAYS(PROBED(0, false, &one), "restarted0 kind0 answer0");
+	for (unsigned port = 2; port < 1000; port++)
+		CHECK_EQ(urds_peer_slot_for(&p, (uint16_t)port), 0);
 	finish();
 }
 
@@ -395,6 +421,7 @@ int main(int argc, char **argv)
 	T_RUN(peer__known_urds_peer_is_not_taken_for_a_kernel_so_soon);
 	T_RUN(peer__new_incarnation_is_announced_once);
 	T_RUN(peer__extension_off_means_kernel);
+	T_RUN(peer__l_learns_that_s_has_fewer_paths);
 	T_RUN(peer__silence_of_25_s_is_death);
 	T_RUN(peer__with_itself);
 	return t_done();
