@@ -132,7 +132,7 @@ void host_transmit(struct hpeer *hp, unsigned slot)
 			      (unsigned long long)pa->tx.log.next_seq & 0xffff);
 		h->sent += done.sent;
 		h->retransmitted += done.retransmitted;
-		if (took == bytes && ack) {
+		if (took == bytes && ack && ack == env.ack) {
 			pa->unacked = 0;
 			pa->ack_at = URDS_NEVER;
 		}

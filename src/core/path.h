@@ -68,7 +68,7 @@ struct urds_tx_env {
 #define URDS_TX_RUN_BYTES (256u << 10) /* about one send call */
 
 /* tx. Next bytes for the connection. Return: entries of @iov used, 0: nothing to send. *sent_ack: the
- * ack that goes out with them, or 0. Call urds_path_tx_taken() before the next gather. */
+ * latest ack that goes out with them, or 0; not env->ack if the frame that says it had to wait. Call urds_path_tx_taken() before the next gather. */
 size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env, struct urds_iov *iov,
 			   size_t max, size_t *bytes, uint64_t *sent_ack);
 

@@ -9,7 +9,8 @@
 struct urds_ctl {
 	uint32_t len, off;
 	uint32_t map_gen;
-	uint8_t has; /* enum urds_tx_want */
+	uint64_t ack; /* that the bare ack says, or 0 */
+	uint8_t has;  /* enum urds_tx_want */
 	uint8_t bytes[];
 };
 
@@ -59,6 +60,7 @@ static bool ctl_build(struct urds_path_tx *t, const struct urds_tx_env *env, boo
 	c->off = 0;
 	c->has = want;
 	c->map_gen = env->map_gen;
+	c->ack = want & URDS_WANT_ACK ? env->ack : 0;
 	p = c->bytes;
 	if (want & URDS_WANT_PROBE) {
 		/* Its number is that of the last message the peer has for certain, and nothing later is
@@ -98,8 +100,7 @@ size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env
 	if (t->ctl) {
 		iov[n].base = t->ctl->bytes + t->ctl->off;
 		iov[n++].len = sum = t->ctl->len - t->ctl->off;
-		if (t->ctl->has & URDS_WANT_ACK)
-			*sent_ack = env->ack;
+		*sent_ack = t->ctl->ack; /* it may have waited for room since */
 	}
 	if (!t->is_held) {
 		n += urds_log_gather(&t->log, iov + n, max - n, URDS_TX_RUN_BYTES, env->ack, env->want_ack,

@@ -444,6 +444,26 @@ static void path_tx__ack_alone_only_if_no_message_carries_it(void)
 	finish();
 }
 
+/* It waits for room, and meanwhile there is more to be acknowledged. */
+static void path_tx__a_bare_ack_that_waited_is_no_newer_one(void)
+{
+	for (size_t cut = 0; cut < URDS_HDR_LEN; cut++) {
+		begin(false);
+		up(false);
+		take_all();
+		len = 0;
+		env.ack = 500;
+		urds_path_tx_want_ack(&t);
+		CHECK_EQ(take(cut), cut);
+		env.ack = 501;
+		CHECK_EQ(take(SIZE_MAX), URDS_HDR_LEN - cut);
+		CHECK_EQ(last_ack, 500);
+		parse();
+		CHECK_EQ(h[0].ack, 500);
+		finish();
+	}
+}
+
 /* The rest of a message that is partly out has no header to put it in. */
 static void path_tx__ack_is_not_lost_behind_the_rest_of_a_message(void)
 {
@@ -571,6 +591,7 @@ int main(int argc, char **argv)
 	T_RUN(path_tx__probe_number_follows_the_acknowledged);
 	T_RUN(path_tx__no_memory_for_the_probe_holds_the_messages);
 	T_RUN(path_tx__ack_alone_only_if_no_message_carries_it);
+	T_RUN(path_tx__a_bare_ack_that_waited_is_no_newer_one);
 	T_RUN(path_tx__ack_is_not_lost_behind_the_rest_of_a_message);
 	T_RUN(path_tx__ack_outlives_the_message_that_was_to_carry_it);
 	T_RUN(path_tx__pongs_are_bounded_and_come_back);
