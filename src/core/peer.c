@@ -139,7 +139,8 @@ static void open_slot(struct urds_peer *p, unsigned slot, urds_ns now, struct ur
 
 void urds_peer_want(struct urds_peer *p, unsigned slot, urds_ns now, struct urds_peer_out *out)
 {
-	open_slot(p, slot, now, out);
+	/* L asks for a connection on path 0: when S has it, it makes the others too. */
+	open_slot(p, urds_peer_dials(p) ? slot : 0, now, out);
 }
 
 static void attach(struct urds_slot *s, enum urds_slot_state state, unsigned lane, urds_ns now)
@@ -560,7 +561,9 @@ static urds_ns kind_patience(const struct urds_peer *p)
 /* Slots to be opened for what is @pending. */
 static unsigned pending_slots(const struct urds_peer *p, unsigned pending)
 {
-	return urds_peer_is_self(p) ? pending != 0 : pending;
+	if (urds_peer_is_self(p))
+		return pending != 0;
+	return !urds_peer_dials(p) && pending ? pending | 1u : pending; /* as in urds_peer_want() */
 }
 
 void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t rnd, struct urds_peer_out *out)

@@ -65,6 +65,27 @@ static void peer__l_knocks_again_with_backoff_while_something_waits(void)
 	finish();
 }
 
+/* What waits on a further path is a reason to knock as well. */
+static void peer__l_knocks_for_any_path(void)
+{
+	unsigned knocks = 0;
+
+	begin_paths(L, 4);
+	connect_0();
+	SAYS(PROBED(0, false, &urds8), "kind0 answer0");
+	SAYS(DOWN(0), "");
+	now += URDS_SEC(1);
+	SAYS(WANT(2), "knock0");
+	while (now < T0 + URDS_SEC(11)) {
+		SAYS(DIALLED(0, knocks & 1), knocks & 1 ? "close" : "");
+		now = urds_peer_deadline(&p, 1u << 2);
+		SAYS(TICK(1u << 2), "knock0");
+		knocks++;
+	}
+	CHECK(knocks >= 10 && knocks < 40);
+	finish();
+}
+
 static void peer__s_answers_a_knock_by_dialling(void)
 {
 	begin(S);
@@ -406,6 +427,7 @@ int main(int argc, char **argv)
 	T_RUN(peer__l_knocks_and_is_called_back);
 	T_RUN(peer__l_accepts_while_its_knock_is_under_way);
 	T_RUN(peer__l_knocks_again_with_backoff_while_something_waits);
+	T_RUN(peer__l_knocks_for_any_path);
 	T_RUN(peer__s_answers_a_knock_by_dialling);
 	T_RUN(peer__s_is_not_driven_by_a_storm_of_knocks);
 	T_RUN(peer__s_challenges_its_connection_when_l_knocks);
