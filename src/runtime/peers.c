@@ -90,7 +90,7 @@ static void remember(struct urds_ctx *e, struct peer *p)
 {
 	struct urds_remembered r = {.local = p->core.local, .remote = p->core.remote};
 
-	if (!p->core.is_proven)
+	if (!p->core.is_proven && !p->past)
 		return;
 	if (p->past)
 		r = *p->past;

@@ -1000,6 +1000,50 @@ static void rest_against_use(void)
 }
 PAIR(rest_against_use)
 
+static struct peer *made(struct node *n, const char *ip)
+{
+	struct urds_addr a;
+	struct peer *p;
+
+	memset(a.ip, 0, 10);
+	a.ip[10] = a.ip[11] = 0xff;
+	inet_pton(AF_INET, ip, a.ip + 12);
+	EVENTUALLY((p = peer_get(n, &a)) != NULL); /* makes room as soon as the one before is idle */
+	return p;
+}
+
+/* A full table: what was remembered of a peer is remembered again if it goes before it is heard. */
+static void counters_outlive_two_evictions(void)
+{
+	struct urds_sock *a, *b;
+	struct urds_addr local;
+	struct node *n;
+	struct peer *p;
+	uint8_t m[8];
+
+	variant = TCP;
+	two_open();
+	ca->cfg.peers_max = 1;
+	a = sock_at(ca, ip_a, 4000);
+	b = sock_at(cb, ip_b, 4000);
+	CHECK(a && b && send4(a, "12345678", 8, 0, ip_b, 4000) == 8 && urds_recv(b, m, 8, 0) == 8);
+	local = a->bound.at.addr;
+	CHECK(sock_at(ca, ip_a, 4001)); /* keeps the address */
+	CHECK_EQ(urds_close(a), 0);
+	CHECK_EQ(urds_shutdown(cb), 0);
+	urds_rwlock_read_acquire(&ca->table);
+	n = node_find(ca, &local);
+	urds_rwlock_read_release(&ca->table);
+	for (unsigned i = 0; i < 3; i++) {
+		peer_drop(made(n, "127.11.250.1"));
+		p = made(n, ip_b);
+		CHECK(!p->core.is_proven);
+		CHECK(p->past && p->past->next_tx[0] > 0);
+		peer_drop(p);
+	}
+	CHECK_EQ(urds_shutdown(ca), 0);
+}
+
 /* Receiving in a handler allocates; the library sees to it that it interrupts nothing that does. */
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
@@ -1032,5 +1076,6 @@ int main(int argc, char **argv)
 	RUN_PAIR(rest_against_use);
 	RUN_PAIR(lone_messages);
 	T_RUN(further_paths_come_to_rest);
+	T_RUN(counters_outlive_two_evictions);
 	return t_done();
 }
