@@ -144,6 +144,13 @@ static void unpark(struct peer *p, unsigned k)
 	p->parked = NULL;
 }
 
+static void evict(struct peer *p, unsigned k, enum todo_kind how, struct todo *t)
+{
+	add(t, how, NULL, p->parked[k].link);
+	urds_buf_drop(p->parked[k].buf);
+	unpark(p, k);
+}
+
 /* Called from path_end() of the same slot only: its rx role is held, its receive half is reset. */
 static void promote(struct peer *p, struct path *h, unsigned k, struct todo *t)
 {
@@ -186,19 +193,39 @@ static void restarted(struct peer *p, struct path *h)
 	}
 }
 
+static void carry_out(struct peer *p, const struct urds_peer_out *out, struct urds_link *l, struct todo *t);
+
+/* No memory for the path that an action is about: as if the network had failed. */
+static void fail(struct peer *p, enum urds_peer_act a, unsigned slot, unsigned k, struct urds_link *l,
+		 struct todo *t)
+{
+	struct urds_peer_out more = {0};
+
+	if (a == URDS_ACT_ATTACH)
+		add(t, TODO_RESET, NULL, l);
+	else if (a == URDS_ACT_PROMOTE)
+		evict(p, k, TODO_RESET, t);
+	if (a == URDS_ACT_ATTACH || a == URDS_ACT_PROMOTE)
+		urds_peer_down(&p->core, slot, urds_clock_ns(), urds_random64(), &more);
+	else if (a == URDS_ACT_DIAL || a == URDS_ACT_KNOCK)
+		urds_peer_dialled(&p->core, slot, false, urds_clock_ns(), urds_random64(), &more);
+	carry_out(p, &more, NULL, t);
+}
+
 /* Peer lock held. @l: the link the event was about, or NULL. */
 static void carry_out(struct peer *p, const struct urds_peer_out *out, struct urds_link *l, struct todo *t)
 {
 	for (size_t i = 0; i < out->n; i++) {
 		unsigned slot = out->v[i].slot, k = out->v[i].k;
-		struct path *h = peer_path(p, slot);
+		enum urds_peer_act a = (enum urds_peer_act)out->v[i].act;
+		bool has_path = a != URDS_ACT_CLOSE && a != URDS_ACT_PARK && a != URDS_ACT_EVICT;
+		struct path *h = has_path ? peer_path(p, slot) : NULL;
 
-		if (!h) { /* no memory: as if the network had failed */
-			if (l)
-				add(t, TODO_RESET, NULL, l);
+		if (has_path && !h) {
+			fail(p, a, slot, k, l, t);
 			continue;
 		}
-		switch ((enum urds_peer_act)out->v[i].act) {
+		switch (a) {
 		case URDS_ACT_DIAL:
 		case URDS_ACT_KNOCK:
 			add(t, TODO_DIAL, h, NULL);
@@ -224,9 +251,7 @@ static void carry_out(struct peer *p, const struct urds_peer_out *out, struct ur
 			break;
 		case URDS_ACT_EVICT:
 			urds_count(p->e, URDS_C_conn_evicted, 1);
-			add(t, TODO_CLOSE, NULL, p->parked[k].link);
-			urds_buf_drop(p->parked[k].buf);
-			unpark(p, k);
+			evict(p, k, TODO_CLOSE, t);
 			break;
 		case URDS_ACT_DROP:
 			urds_count(p->e, URDS_C_peer_dead, 1);

@@ -1044,6 +1044,57 @@ static void counters_outlive_two_evictions(void)
 	CHECK_EQ(urds_shutdown(ca), 0);
 }
 
+/* ---- memory that is short */
+
+static const struct urds_mem_ops *real_ops;
+static _Atomic size_t fails_at; /* size of what cannot be had */
+static _Atomic unsigned failures;
+
+static void *alloc_or_not(struct urds_mem *mem, size_t bytes)
+{
+	if (bytes == atomic_load(&fails_at)) {
+		atomic_fetch_add(&failures, 1);
+		return NULL;
+	}
+	return real_ops->alloc(mem, bytes);
+}
+
+/* There is no memory for a path when the other end comes: the connection is closed, once, and made again until there is. */
+static void no_memory_for_a_path(bool receiver_dials)
+{
+	struct urds_mem_ops ops;
+	struct urds_sock *a, *b;
+	uint8_t m[8];
+
+	variant = TCP;
+	serial += (serial + 1) % 2 == receiver_dials; /* odd ones: the sender has the smaller address */
+	two_open();
+	real_ops = cb->pool.mem.ops;
+	ops = *real_ops;
+	ops.alloc = alloc_or_not;
+	cb->pool.mem.ops = &ops;
+	a = sock_at(ca, ip_a, 4000);
+	b = sock_at(cb, ip_b, 4000);
+	atomic_store(&failures, 0);
+	atomic_store(&fails_at, sizeof(struct path));
+	CHECK(a && b && send4(a, "12345678", 8, 0, ip_b, 4000) == 8);
+	EVENTUALLY_S(atomic_load(&failures) >= 3, 4);
+	atomic_store(&fails_at, 0);
+	CHECK_EQ(set_timeo(b, SO_RCVTIMEO, 15000 * slow()), 0);
+	CHECK_EQ(urds_recv(b, m, sizeof m, 0), 8);
+	two_close();
+}
+
+static void no_memory_for_a_path_that_is_accepted(void)
+{
+	no_memory_for_a_path(false);
+}
+
+static void no_memory_for_a_path_that_is_knocked_for(void)
+{
+	no_memory_for_a_path(true);
+}
+
 /* Receiving in a handler allocates; the library sees to it that it interrupts nothing that does. */
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
@@ -1077,5 +1128,7 @@ int main(int argc, char **argv)
 	RUN_PAIR(lone_messages);
 	T_RUN(further_paths_come_to_rest);
 	T_RUN(counters_outlive_two_evictions);
+	T_RUN(no_memory_for_a_path_that_is_accepted);
+	T_RUN(no_memory_for_a_path_that_is_knocked_for);
 	return t_done();
 }
