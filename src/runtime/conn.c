@@ -151,11 +151,14 @@ static void evict(struct peer *p, unsigned k, enum todo_kind how, struct todo *t
 	unpark(p, k);
 }
 
-/* Called from path_end() of the same slot only: its rx role is held, its receive half is reset. */
+/* Peer lock held, the rx role perhaps not: by path_end(), the timer, or a probe on another path. The slot is DOWN for
+ * core, so path_end() of its last connection has reset the receive half and touches it no more; and whoever holds
+ * the role leaves it alone until it finds the link, which attach() sets last. */
 static void promote(struct peer *p, struct path *h, unsigned k, struct todo *t)
 {
 	struct parked_link q = p->parked[k];
 
+	assert(!h->rx.chunk && !h->rx.body);
 	unpark(p, k);
 	urds_count(p->e, URDS_C_conn_promoted, 1);
 	h->rx.chunk = q.buf;

@@ -298,7 +298,7 @@ int engine_new(const struct engine_config *cfg, struct urds_ctx **out);
 void engine_free(struct urds_ctx *e, urds_ns flush_ns);
 /* Starts the loop thread if it does not run. 0 or negative. */
 int engine_start(struct urds_ctx *e);
-/* Owns @a: listens. Return: 0 and *out, or negative. Sets *fail_at to what failed. */
+/* Owns @a: listens, and gives @s port @at->port of it (NULL: nothing). Return: 0 or negative. */
 int node_get(struct urds_ctx *e, const struct urds_addr *a, struct urds_sock *s, const struct urds_endpoint *at);
 struct node *node_find(struct urds_ctx *e, const struct urds_addr *a); /* table lock */
 
@@ -370,7 +370,7 @@ void maps_push(struct node *n);
 void path_receive(struct path *p);
 /* Rx role held: nothing more to read for now. Gives back the path's chunk, now or later. */
 void path_rx_idle(struct path *p);
-/* The connection that brought the peer's congestion map is gone: nothing is known to be congested. */
+/* Its connection may hold more to be read: somebody does, soon. */
 void ready_push(struct path *p);
 /* The peer's congestion map; NULL: all clear. Wakes those who wait for a port that it clears. */
 void peer_new_map(struct peer *p, const uint8_t *map);
@@ -392,8 +392,6 @@ void lead_rung(struct urds_wake *w);
 void loop_rung(struct urds_wake *w);
 /* One round of driving without waiting: what a non-blocking call does before it says "nothing". */
 void engine_drive(struct urds_ctx *e);
-/* Around every call of the public interface that works on a socket. False: this is a signal handler, and the call
- * it interrupted may hold a lock: -URDS_EAGAIN. */
 /* Is this thread, seen from a signal handler, in the system's wait of a call? It may be left by longjmp then. */
 bool call_is_blocked(void);
 /* This thread's waiter, off any list; NULL: it is in use by a call that this handler interrupted. */
