@@ -624,11 +624,8 @@ static void on_accept(struct urds_listener *ls, struct urds_link *l, const struc
 	}
 	/* The end of a connection that this one replaces may be there to be read. */
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		struct path *h;
+		struct path *h = peer_path_get(p, i, true);
 
-		urds_lock_acquire(&p->lock);
-		h = peer_path_awake(p, i);
-		urds_lock_release(&p->lock);
 		if (h)
 			path_receive(h);
 	}
@@ -779,11 +776,8 @@ void peer_timer(struct peer *p, urds_ns now)
 	peer_rest(p, now);
 	PEER_EVENT(p, NULL, urds_peer_tick(&p->core, pending_slots(p), now, urds_random64(), &out));
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		struct path *h;
+		struct path *h = peer_path_get(p, i, false);
 
-		urds_lock_acquire(&p->lock);
-		h = peer_path_if(p, i);
-		urds_lock_release(&p->lock);
 		if (h && atomic_load(&h->is_ready))
 			path_receive(h); /* was put off for want of memory */
 	}
@@ -794,12 +788,9 @@ unsigned peer_reset(struct peer *p)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		struct path *h;
+		struct path *h = peer_path_get(p, i, true);
 		struct urds_link *l;
 
-		urds_lock_acquire(&p->lock);
-		h = peer_path_awake(p, i);
-		urds_lock_release(&p->lock);
 		if (!h)
 			continue;
 		path_role_take(h);

@@ -314,6 +314,8 @@ struct path *peer_path(struct peer *p, unsigned slot);
 struct path *peer_path_if(struct peer *p, unsigned slot);
 /* The same unless it is missing; wakes it. Peer lock held. */
 struct path *peer_path_awake(struct peer *p, unsigned slot);
+/* One of these two; takes the peer's lock. */
+struct path *peer_path_get(struct peer *p, unsigned slot, bool wake);
 
 /* ---- rest.c: the memory of a path on which nothing goes on */
 /* Peer lock held: @h, new, goes on where its predecessor rested. */

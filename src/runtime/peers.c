@@ -268,6 +268,16 @@ struct path *peer_path_awake(struct peer *p, unsigned slot)
 	return slot == 0 && p->rest.link ? peer_path(p, 0) : peer_path_if(p, slot);
 }
 
+struct path *peer_path_get(struct peer *p, unsigned slot, bool wake)
+{
+	struct path *h;
+
+	urds_lock_acquire(&p->lock);
+	h = wake ? peer_path_awake(p, slot) : peer_path_if(p, slot);
+	urds_lock_release(&p->lock);
+	return h;
+}
+
 /* Is there anything that a new peer object would not know? */
 static bool is_needed(struct peer *p)
 {
