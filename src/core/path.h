@@ -93,7 +93,8 @@ void urds_path_tx_proven(struct urds_path_tx *t);
 /* append + tx. A kernel's TCP has acknowledged up to @pos: owners are told, and what was acknowledged a while ago
  * is dropped (URDS_KEEP_NS). Return: true if @out is full and there may be more: call again. */
 bool urds_path_tx_acked(struct urds_path_tx *t, uint64_t pos, urds_ns now, struct urds_log_freed_list *out);
-/* append + tx. The peer ended the connection in order: it had read all that it acknowledged, up to @pos. */
+/* append + tx. The peer ended the connection in order: it had read all that it acknowledged, up to @pos. Call
+ * urds_path_tx_acked() with the same or a later position first: owners are not told here. */
 void urds_path_tx_read(struct urds_path_tx *t, uint64_t pos);
 /* append + tx. The connection is gone, all acks it could give were applied: unacknowledged messages will be
  * sent again; probes and answers are forgotten. */

@@ -169,6 +169,12 @@ void urds_path_tx_proven(struct urds_path_tx *t)
 	t->is_held = false;
 }
 
+/* Owner of our own messages that are acknowledged and kept: they do not count as posted any more. */
+static void *kept_of(struct urds_path_tx *t)
+{
+	return &t->posted;
+}
+
 /* Cancels messages of our own to @dport, -1: all. */
 static void forget(struct urds_path_tx *t, int dport)
 {
@@ -176,13 +182,14 @@ static void forget(struct urds_path_tx *t, int dport)
 
 	urds_log_cancel(&t->log, t, dport, true, &f);
 	t->posted -= f.msgs;
+	urds_log_cancel(&t->log, kept_of(t), dport, true, &f);
 }
 
 bool urds_path_tx_acked(struct urds_path_tx *t, uint64_t pos, urds_ns now, struct urds_log_freed_list *out)
 {
 	struct urds_log_freed_list none; /* their owners know */
 
-	if (urds_log_settle_pos(&t->log, (uint32_t)pos, out))
+	if (urds_log_settle_pos(&t->log, (uint32_t)pos, t, kept_of(t), out))
 		return true;
 	if (now >= t->kept_at + URDS_KEEP_NS) {
 		urds_log_ack_pos(&t->log, (uint32_t)t->kept_pos, &none);
@@ -249,7 +256,7 @@ void urds_path_tx_freed(struct urds_path_tx *t, struct urds_log_freed_list *f)
 	for (size_t i = 0; i < f->n; i++) {
 		if (f->v[i].owner == t)
 			t->posted -= f->v[i].msgs;
-		else
+		else if (f->v[i].owner != kept_of(t))
 			f->v[kept++] = f->v[i];
 	}
 	f->n = kept;

@@ -456,18 +456,17 @@ void path_end(struct path *h)
 	struct peer *p = h->peer;
 	struct urds_link *l;
 	enum urds_close_how how = atomic_load(&h->must_drop) ? URDS_CLOSE_RESET : URDS_CLOSE_NOW;
+	uint64_t read = URDS_UNKNOWN;
 
 	path_role_take(h);
 	l = atomic_load(&h->link);
+	if (atomic_load(&h->kind) == URDS_KIND_KERNEL && how == URDS_CLOSE_NOW && l->end == URDS_LINK_EOF)
+		read = l->t->data->acked(l); /* before the sample below, which tells owners at least as far */
 	atomic_store(&h->wants_sample, true); /* what TCP proves acknowledged is not sent again (W10) */
 	path_release_acked(h, l);
 	urds_lock_acquire(&h->append);
-	if (atomic_load(&h->kind) == URDS_KIND_KERNEL && how == URDS_CLOSE_NOW && l->end == URDS_LINK_EOF) {
-		uint64_t pos = l->t->data->acked(l);
-
-		if (pos != URDS_UNKNOWN)
-			urds_path_tx_read(&h->tx, pos);
-	}
+	if (read != URDS_UNKNOWN)
+		urds_path_tx_read(&h->tx, read);
 	urds_path_tx_down(&h->tx);
 	atomic_store(&h->link, NULL);
 	urds_lock_release(&h->append);
