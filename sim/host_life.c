@@ -50,6 +50,7 @@ static void on_timer(void *arg, uint64_t at)
 				urds_peer_silence(&hp->peer, i, v_silence(pa->link), h->v.sim->now, &out);
 				host_do_out(hp, &out, NULL);
 			}
+			host_ack_pos(hp, i);
 			if (pa->link && pa->ack_at <= h->v.sim->now) {
 				pa->ack_at = URDS_NEVER;
 				urds_path_tx_want_ack(&pa->tx);
@@ -77,6 +78,10 @@ void host_arm(struct host *h)
 		for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 			if (hp->path[i].link && hp->path[i].ack_at < d)
 				d = hp->path[i].ack_at;
+			/* What is kept for a replay goes when it is old. */
+			if (hp->path[i].link && urds_peer_slot(&hp->peer, i)->kind == URDS_KIND_KERNEL &&
+			    !urds_log_is_empty(&hp->path[i].tx.log) && h->v.sim->now + URDS_KEEP_NS < d)
+				d = h->v.sim->now + URDS_KEEP_NS;
 			if (watches(hp, i) && h->v.sim->now + URDS_SEC(1) < d)
 				d = h->v.sim->now + URDS_SEC(1);
 		}
