@@ -74,7 +74,7 @@ static void freed(struct hpeer *hp, unsigned slot, struct urds_log_freed_list *f
 	}
 }
 
-static void ack_pos(struct hpeer *hp, unsigned slot)
+void host_ack_pos(struct hpeer *hp, unsigned slot)
 {
 	struct hpath *pa = &hp->path[slot];
 	struct urds_log_freed_list f;
@@ -83,7 +83,7 @@ static void ack_pos(struct hpeer *hp, unsigned slot)
 	if (!pa->link || kind_of(hp, slot) != URDS_KIND_KERNEL)
 		return;
 	do {
-		more = urds_log_ack_pos(&pa->tx.log, (uint32_t)v_acked(pa->link), &f);
+		more = urds_path_tx_acked(&pa->tx, v_acked(pa->link), now_of(hp), &f);
 		freed(hp, slot, &f);
 	} while (more);
 }
@@ -132,7 +132,7 @@ void host_transmit(struct hpeer *hp, unsigned slot)
 			      (unsigned long long)pa->tx.log.next_seq & 0xffff);
 		h->sent += done.sent;
 		h->retransmitted += done.retransmitted;
-		if (took == bytes && ack) {
+		if (took == bytes && ack && ack == env.ack) {
 			pa->unacked = 0;
 			pa->ack_at = URDS_NEVER;
 		}
@@ -174,7 +174,9 @@ static void lose(struct hpeer *hp, unsigned slot)
 	receive(hp, slot);
 	if (pa->link != link)
 		return;
-	ack_pos(hp, slot);
+	host_ack_pos(hp, slot);
+	if (kind_of(hp, slot) == URDS_KIND_KERNEL && !link->is_reset && v_ended(link))
+		urds_path_tx_read(&pa->tx, v_acked(link));
 	pa->link = NULL;
 	v_close(link, false);
 	urds_path_tx_down(&pa->tx);
@@ -271,7 +273,7 @@ void host_do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *link)
 			hp->path[slot].rx.urds = kind_of(hp, slot) == URDS_KIND_URDS;
 			hp->path[slot].ack = urds_path_rx_ack(&hp->path[slot].rx);
 			urds_path_tx_want_ack(&hp->path[slot].tx);
-			ack_pos(hp, slot);
+			host_ack_pos(hp, slot);
 			host_transmit(hp, slot);
 			break;
 		case URDS_ACT_RESTARTED:
@@ -425,7 +427,7 @@ static void receive(struct hpeer *hp, unsigned slot)
 	pa->is_busy = false;
 	if (pa->link != link)
 		return;
-	urds_path_rx_idle(&pa->rx);
+	urds_path_rx_idle(&pa->rx, true);
 	host_transmit(hp, slot);
 	if (eof)
 		lose(hp, slot);
@@ -489,7 +491,7 @@ static void on_ready(struct vhost *v, struct vend *e)
 
 		receive(hp, slot);
 		if (hp->path[slot].link == e) {
-			ack_pos(hp, slot);
+			host_ack_pos(hp, slot);
 			if (v_ended(e))
 				lose(hp, slot);
 			else

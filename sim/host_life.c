@@ -50,6 +50,7 @@ static void on_timer(void *arg, uint64_t at)
 				urds_peer_silence(&hp->peer, i, v_silence(pa->link), h->v.sim->now, &out);
 				host_do_out(hp, &out, NULL);
 			}
+			host_ack_pos(hp, i);
 			if (pa->link && pa->ack_at <= h->v.sim->now) {
 				pa->ack_at = URDS_NEVER;
 				urds_path_tx_want_ack(&pa->tx);
@@ -77,6 +78,10 @@ void host_arm(struct host *h)
 		for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 			if (hp->path[i].link && hp->path[i].ack_at < d)
 				d = hp->path[i].ack_at;
+			/* What is kept for a replay goes when it is old. */
+			if (hp->path[i].link && urds_peer_slot(&hp->peer, i)->kind == URDS_KIND_KERNEL &&
+			    !urds_log_is_empty(&hp->path[i].tx.log) && h->v.sim->now + URDS_KEEP_NS < d)
+				d = h->v.sim->now + URDS_KEEP_NS;
 			if (watches(hp, i) && h->v.sim->now + URDS_SEC(1) < d)
 				d = h->v.sim->now + URDS_SEC(1);
 		}
@@ -230,6 +235,20 @@ void host_restart(struct host *h)
 	start(h);
 }
 
+/* Chunks that paths kept while messages in them were unread, and would give back when they come to rest. */
+static size_t chunks_kept(const struct host *h)
+{
+	size_t n = 0;
+
+	for (unsigned k = 0; k < HOST_PEERS && h->peers[k]; k++)
+		for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+			const struct urds_path_rx *r = &h->peers[k]->path[i].rx;
+
+			n += r->chunk && r->parsed == r->chunk->used && urds_buf_is_sole(r->chunk);
+		}
+	return n;
+}
+
 bool host_is_quiet(const struct host *h, const char **why)
 {
 	static char text[64];
@@ -247,7 +266,7 @@ bool host_is_quiet(const struct host *h, const char **why)
 		if (h->socks[i].is_open && h->socks[i].rxq.count > 0)
 			*why = "messages are unread";
 	}
-	if (!*why && h->mem.blocks > 0)
+	if (!*why && h->mem.blocks > chunks_kept(h))
 		*why = "blocks are held";
 	return !*why;
 }

@@ -12,6 +12,8 @@ extern const struct vhost_ops host_ops;
 struct hpeer *host_peer(struct host *h, const struct urds_addr *a);
 void host_do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *link);
 void host_transmit(struct hpeer *hp, unsigned slot);
+/* Asks TCP what a kernel has acknowledged. */
+void host_ack_pos(struct hpeer *hp, unsigned slot);
 void host_read_all(struct host *h, struct hsock *s);
 /* Sets the timer to the next deadline. */
 void host_arm(struct host *h);

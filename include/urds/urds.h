@@ -144,7 +144,7 @@ URDS_API ssize_t urds_sendto(struct urds_sock *s, const void *buf, size_t len, i
 			     const struct sockaddr *to, socklen_t tolen);
 URDS_API ssize_t urds_send(struct urds_sock *s, const void *buf, size_t len, int flags);
 
-#define URDS_MSG_MORE 0x8000 /* more will follow at once: the message may wait for them (<= 50 us) */
+#define URDS_MSG_MORE 0x8000 /* more will follow at once: the message may wait for them, 50 us, in a long stream some 250 us */
 
 /**
  * urds_recvmsg() - take the next datagram.

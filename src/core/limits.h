@@ -14,6 +14,9 @@
 #define URDS_LOG_CHUNK_BIG 4u	   /* blocks of further chunks: long contiguous sends */
 /* Payload from here on is read into a buffer of its own: below, moving it once costs less. */
 #define URDS_RX_BIG_MIN 32768u
+/* Chunks that idle paths keep because messages in them are unread: at most this part of a context's message memory. Beyond,
+ * a path gives its chunk up, and the next message begins another. */
+#define URDS_KEPT_SHARE 16u
 /* Entries that a log may hold: the claim protocol needs < 2^31. Full: senders get -URDS_EAGAIN. */
 #define URDS_LOG_ENTRIES_MAX (1u << 24)
 
@@ -35,7 +38,8 @@
 #define URDS_PATHS_MAX 8u     /* path slots of a peer; all are accepted, few are used */
 #define URDS_PARKED_MAX 8u    /* further connections of one peer waiting for a free path; more are closed */
 #define URDS_PARKED_BYTES 65536u /* read from a parked connection; then TCP holds the rest back */
-#define URDS_PONGS_MAX 256u   /* pongs waiting on one path; further pings are dropped and counted (C12) */
+/* Pongs waiting on one path; further pings are dropped and counted (C12). Probes and answers: when twice as many wait. */
+#define URDS_PONGS_MAX 256u
 #define URDS_PEERS_MAX 131072u /* peers of a context; more are refused after the idle ones are collected (E2) */
 #define URDS_REMEMBERED_MAX 4096u /* collected peers whose counters are kept (A4), oldest forgotten */
 

@@ -320,7 +320,8 @@ static bool tell(struct urds_log_freed_list *out, void *owner, uint32_t len)
 	return true;
 }
 
-bool urds_log_settle_pos(struct urds_log *l, uint32_t link_pos, struct urds_log_freed_list *out)
+bool urds_log_settle_pos(struct urds_log *l, uint32_t link_pos, const void *ours, void *kept,
+			 struct urds_log_freed_list *out)
 {
 	/* After a rewind the mark is before it, until what is kept has gone out again. */
 	uint32_t end = urds_claim_sent(&l->mark), i = l->settled;
@@ -339,11 +340,11 @@ bool urds_log_settle_pos(struct urds_log *l, uint32_t link_pos, struct urds_log_
 			continue;
 		if (urds_claim_before(link_pos, e->link_end))
 			break;
-		if (e->owner && !tell(out, e->owner, e->len)) {
+		if (e->owner && e->owner != kept && !tell(out, e->owner, e->len)) {
 			full = true;
 			break;
 		}
-		e->owner = NULL;
+		e->owner = e->owner && (e->owner == ours || e->owner == kept) ? kept : NULL;
 	}
 	atomic_store_explicit(&l->settled, i, memory_order_relaxed);
 	return full;

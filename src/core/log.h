@@ -109,8 +109,10 @@ struct urds_log_freed_list {
  * Return: true if the list is full and there may be more: call again. */
 bool urds_log_ack_pos(struct urds_log *l, uint32_t link_pos, struct urds_log_freed_list *out);
 /* append + tx. The first half of that: owners are told, the messages stay to be sent again should the
- * connection end badly (limits.h, URDS_KEEP_NS). urds_log_ack_pos() then drops them. */
-bool urds_log_settle_pos(struct urds_log *l, uint32_t link_pos, struct urds_log_freed_list *out);
+ * connection end badly (limits.h, URDS_KEEP_NS). urds_log_ack_pos() then drops them. What @ours owned is owned by
+ * @kept from then on, everything else by nobody. */
+bool urds_log_settle_pos(struct urds_log *l, uint32_t link_pos, const void *ours, void *kept,
+			 struct urds_log_freed_list *out);
 /* append + tx. Releases up to and including sequence @seq; one beyond what was sent is ignored (E6). Either call
  * also clears away what the transmitter has skipped: after a gather that found only cancelled messages,
  * urds_log_ack_seq(l, 0, &f) gives their memory back. */

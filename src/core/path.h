@@ -35,7 +35,7 @@ struct urds_path_tx {
 	uint64_t kept_pos;    /* append + tx: acknowledged by a kernel's TCP at kept_at, not dropped yet */
 	urds_ns kept_at;
 	uint32_t map_gen;     /* tx: generation of the node's map that was sent last */
-	uint16_t posted;      /* append: the engine's own messages in the log */
+	uint32_t posted;      /* append: the engine's own messages in the log */
 	_Atomic(uint8_t) want; /* enum urds_tx_want; set by anyone, cleared by tx */
 	bool sends_map;	      /* path 0 (W4) */
 	bool map_due;	      /* tx: the map has not been sent on this connection */
@@ -68,7 +68,7 @@ struct urds_tx_env {
 #define URDS_TX_RUN_BYTES (256u << 10) /* about one send call */
 
 /* tx. Next bytes for the connection. Return: entries of @iov used, 0: nothing to send. *sent_ack: the
- * ack that goes out with them, or 0. Call urds_path_tx_taken() before the next gather. */
+ * latest ack that goes out with them, or 0; not env->ack if the frame that says it had to wait. Call urds_path_tx_taken() before the next gather. */
 size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env, struct urds_iov *iov,
 			   size_t max, size_t *bytes, uint64_t *sent_ack);
 
@@ -93,14 +93,16 @@ void urds_path_tx_proven(struct urds_path_tx *t);
 /* append + tx. A kernel's TCP has acknowledged up to @pos: owners are told, and what was acknowledged a while ago
  * is dropped (URDS_KEEP_NS). Return: true if @out is full and there may be more: call again. */
 bool urds_path_tx_acked(struct urds_path_tx *t, uint64_t pos, urds_ns now, struct urds_log_freed_list *out);
-/* append + tx. The peer ended the connection in order: it had read all that it acknowledged, up to @pos. */
+/* append + tx. The peer ended the connection in order: it had read all that it acknowledged, up to @pos. Call
+ * urds_path_tx_acked() with the same or a later position first: owners are not told here. */
 void urds_path_tx_read(struct urds_path_tx *t, uint64_t pos);
 /* append + tx. The connection is gone, all acks it could give were applied: unacknowledged messages will be
  * sent again; probes and answers are forgotten. */
 void urds_path_tx_down(struct urds_path_tx *t);
 
 /* append. Queues an empty message of the engine's own: a pong, an answer or a probe in order.
- * @p: extensions, or NULL; with them nothing is queued (0) unless there is a connection to say it on. Return: 0, -URDS_EAGAIN: too many are waiting (C12); -URDS_ENOMEM. */
+ * @p: extensions, or NULL; with them nothing is queued (0) unless there is a connection to say it on. Return: 0,
+ * -URDS_EAGAIN: too many are waiting (C12); -URDS_ENOMEM. */
 int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport, const struct urds_probe *p);
 
 /* append + tx. Return: false if something goes on or is wanted. */
@@ -149,7 +151,7 @@ struct urds_path_rx {
 	struct urds_splitter split;
 	struct urds_mem *mem;
 	uint64_t next_rx;	/* next expected sequence */
-	struct urds_buf *chunk; /* being filled; ->used bytes are; NULL while idle */
+	struct urds_buf *chunk; /* being filled; ->used bytes are; NULL while idle and nothing of it is unread */
 	struct urds_buf *body;	/* where the payload of the message in progress goes, or NULL: in the chunk */
 	uint32_t parsed;	/* bytes of chunk given to the splitter */
 	uint32_t body_at;	/* offset of that payload in its buffer */
@@ -176,8 +178,9 @@ void urds_path_rx_got(struct urds_path_rx *r, size_t bytes);
 /* Decodes what is there. Return: 1 there may be more, call again; 0 all is decoded; -URDS_EPROTO the stream
  * makes no sense, -URDS_ENOMEM: break the connection. The batch is valid in every case. */
 int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out);
-/* Nothing more to read for now: gives back memory that holds nothing. */
-void urds_path_rx_idle(struct urds_path_rx *r);
+/* Nothing more to read for now: gives back memory that holds nothing. @may_keep: a chunk that unread messages hold
+ * anyway stays, to be filled; call again later. */
+void urds_path_rx_idle(struct urds_path_rx *r, bool may_keep);
 
 /* As above, for this half. */
 bool urds_path_rx_rest(const struct urds_path_rx *r, struct urds_path_rest *out);

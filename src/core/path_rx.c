@@ -383,10 +383,13 @@ int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out)
 	return rc;
 }
 
-void urds_path_rx_idle(struct urds_path_rx *r)
+void urds_path_rx_idle(struct urds_path_rx *r, bool may_keep)
 {
 	/* The splitter keeps a header that is not whole; a body in place needs its chunk. */
-	if (r->chunk && r->parsed == r->chunk->used && !(r->in_msg && !r->body)) {
+	if (!r->chunk || r->parsed != r->chunk->used || (r->in_msg && !r->body))
+		return;
+	/* Messages in it are unread: what comes next goes behind them, or each that comes alone would hold a block. */
+	if (!may_keep || urds_buf_is_sole(r->chunk) || urds_buf_cap(r->chunk) - r->chunk->used < CHUNK_ROOM_MIN) {
 		urds_buf_drop(r->chunk);
 		r->chunk = NULL;
 		r->parsed = 0;

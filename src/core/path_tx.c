@@ -9,7 +9,8 @@
 struct urds_ctl {
 	uint32_t len, off;
 	uint32_t map_gen;
-	uint8_t has; /* enum urds_tx_want */
+	uint64_t ack; /* that the bare ack says, or 0 */
+	uint8_t has;  /* enum urds_tx_want */
 	uint8_t bytes[];
 };
 
@@ -59,6 +60,7 @@ static bool ctl_build(struct urds_path_tx *t, const struct urds_tx_env *env, boo
 	c->off = 0;
 	c->has = want;
 	c->map_gen = env->map_gen;
+	c->ack = want & URDS_WANT_ACK ? env->ack : 0;
 	p = c->bytes;
 	if (want & URDS_WANT_PROBE) {
 		/* Its number is that of the last message the peer has for certain, and nothing later is
@@ -98,8 +100,7 @@ size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env
 	if (t->ctl) {
 		iov[n].base = t->ctl->bytes + t->ctl->off;
 		iov[n++].len = sum = t->ctl->len - t->ctl->off;
-		if (t->ctl->has & URDS_WANT_ACK)
-			*sent_ack = env->ack;
+		*sent_ack = t->ctl->ack; /* it may have waited for room since */
 	}
 	if (!t->is_held) {
 		n += urds_log_gather(&t->log, iov + n, max - n, URDS_TX_RUN_BYTES, env->ack, env->want_ack,
@@ -168,20 +169,27 @@ void urds_path_tx_proven(struct urds_path_tx *t)
 	t->is_held = false;
 }
 
+/* Owner of our own messages that are acknowledged and kept: they do not count as posted any more. */
+static void *kept_of(struct urds_path_tx *t)
+{
+	return &t->posted;
+}
+
 /* Cancels messages of our own to @dport, -1: all. */
 static void forget(struct urds_path_tx *t, int dport)
 {
 	struct urds_log_freed f;
 
 	urds_log_cancel(&t->log, t, dport, true, &f);
-	t->posted -= (uint16_t)f.msgs;
+	t->posted -= f.msgs;
+	urds_log_cancel(&t->log, kept_of(t), dport, true, &f);
 }
 
 bool urds_path_tx_acked(struct urds_path_tx *t, uint64_t pos, urds_ns now, struct urds_log_freed_list *out)
 {
 	struct urds_log_freed_list none; /* their owners know */
 
-	if (urds_log_settle_pos(&t->log, (uint32_t)pos, out))
+	if (urds_log_settle_pos(&t->log, (uint32_t)pos, t, kept_of(t), out))
 		return true;
 	if (now >= t->kept_at + URDS_KEEP_NS) {
 		urds_log_ack_pos(&t->log, (uint32_t)t->kept_pos, &none);
@@ -226,7 +234,8 @@ int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport, co
 
 	if (p && !t->is_up)
 		return 0; /* about a connection that has gone meanwhile */
-	if (!p && t->posted >= URDS_PONGS_MAX)
+	/* Twice as many before an answer is dropped too: pings alone do not keep a probe from being answered. */
+	if (t->posted >= (p ? 2 * URDS_PONGS_MAX : URDS_PONGS_MAX))
 		return -URDS_EAGAIN;
 	rc = urds_log_claim(&t->log, 0, t, dport, NULL, &c);
 	if (rc < 0)
@@ -246,8 +255,8 @@ void urds_path_tx_freed(struct urds_path_tx *t, struct urds_log_freed_list *f)
 
 	for (size_t i = 0; i < f->n; i++) {
 		if (f->v[i].owner == t)
-			t->posted -= (uint16_t)f->v[i].msgs;
-		else
+			t->posted -= f->v[i].msgs;
+		else if (f->v[i].owner != kept_of(t))
 			f->v[kept++] = f->v[i];
 	}
 	f->n = kept;

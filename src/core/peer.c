@@ -107,9 +107,10 @@ unsigned urds_peer_slot_for(const struct urds_peer *p, uint16_t port)
 void urds_peer_probe(const struct urds_peer *p, uint32_t incarnation, struct urds_probe *out)
 {
 	memset(out, 0, sizeof *out);
-	/* 1 goes without saying. A kernel that is told keeps what it has queued for the other paths of a former
-	 * owner of our address, and never connects them again. */
-	out->has_npaths = p->our_paths > 1;
+	/* As L, 1 goes without saying: a kernel that is told keeps what it has queued for the other paths of a former
+	 * owner of our address, and never connects them again. As S we have to say it: an L that learned of more from
+	 * that one, or from us before we restarted, would go on sending on paths that nobody opens. */
+	out->has_npaths = p->our_paths > 1 || urds_peer_dials(p);
 	out->npaths = p->our_paths;
 	out->has_sport_idx = true;
 	if (p->ext) {
@@ -138,7 +139,8 @@ static void open_slot(struct urds_peer *p, unsigned slot, urds_ns now, struct ur
 
 void urds_peer_want(struct urds_peer *p, unsigned slot, urds_ns now, struct urds_peer_out *out)
 {
-	open_slot(p, slot, now, out);
+	/* L asks for a connection on path 0: when S has it, it makes the others too. */
+	open_slot(p, urds_peer_dials(p) ? slot : 0, now, out);
 }
 
 static void attach(struct urds_slot *s, enum urds_slot_state state, unsigned lane, urds_ns now)
@@ -559,7 +561,9 @@ static urds_ns kind_patience(const struct urds_peer *p)
 /* Slots to be opened for what is @pending. */
 static unsigned pending_slots(const struct urds_peer *p, unsigned pending)
 {
-	return urds_peer_is_self(p) ? pending != 0 : pending;
+	if (urds_peer_is_self(p))
+		return pending != 0;
+	return !urds_peer_dials(p) && pending ? pending | 1u : pending; /* as in urds_peer_want() */
 }
 
 void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t rnd, struct urds_peer_out *out)

@@ -144,11 +144,21 @@ static void unpark(struct peer *p, unsigned k)
 	p->parked = NULL;
 }
 
-/* Called from path_end() of the same slot only: its rx role is held, its receive half is reset. */
+static void evict(struct peer *p, unsigned k, enum todo_kind how, struct todo *t)
+{
+	add(t, how, NULL, p->parked[k].link);
+	urds_buf_drop(p->parked[k].buf);
+	unpark(p, k);
+}
+
+/* Peer lock held, the rx role perhaps not: by path_end(), the timer, or a probe on another path. The slot is DOWN for
+ * core, so path_end() of its last connection has reset the receive half and touches it no more; and whoever holds
+ * the role leaves it alone until it finds the link, which attach() sets last. */
 static void promote(struct peer *p, struct path *h, unsigned k, struct todo *t)
 {
 	struct parked_link q = p->parked[k];
 
+	assert(!h->rx.chunk && !h->rx.body);
 	unpark(p, k);
 	urds_count(p->e, URDS_C_conn_promoted, 1);
 	h->rx.chunk = q.buf;
@@ -186,19 +196,39 @@ static void restarted(struct peer *p, struct path *h)
 	}
 }
 
+static void carry_out(struct peer *p, const struct urds_peer_out *out, struct urds_link *l, struct todo *t);
+
+/* No memory for the path that an action is about: as if the network had failed. */
+static void fail(struct peer *p, enum urds_peer_act a, unsigned slot, unsigned k, struct urds_link *l,
+		 struct todo *t)
+{
+	struct urds_peer_out more = {0};
+
+	if (a == URDS_ACT_ATTACH)
+		add(t, TODO_RESET, NULL, l);
+	else if (a == URDS_ACT_PROMOTE)
+		evict(p, k, TODO_RESET, t);
+	if (a == URDS_ACT_ATTACH || a == URDS_ACT_PROMOTE)
+		urds_peer_down(&p->core, slot, urds_clock_ns(), urds_random64(), &more);
+	else if (a == URDS_ACT_DIAL || a == URDS_ACT_KNOCK)
+		urds_peer_dialled(&p->core, slot, false, urds_clock_ns(), urds_random64(), &more);
+	carry_out(p, &more, NULL, t);
+}
+
 /* Peer lock held. @l: the link the event was about, or NULL. */
 static void carry_out(struct peer *p, const struct urds_peer_out *out, struct urds_link *l, struct todo *t)
 {
 	for (size_t i = 0; i < out->n; i++) {
 		unsigned slot = out->v[i].slot, k = out->v[i].k;
-		struct path *h = peer_path(p, slot);
+		enum urds_peer_act a = (enum urds_peer_act)out->v[i].act;
+		bool has_path = a != URDS_ACT_CLOSE && a != URDS_ACT_PARK && a != URDS_ACT_EVICT;
+		struct path *h = has_path ? peer_path(p, slot) : NULL;
 
-		if (!h) { /* no memory: as if the network had failed */
-			if (l)
-				add(t, TODO_RESET, NULL, l);
+		if (has_path && !h) {
+			fail(p, a, slot, k, l, t);
 			continue;
 		}
-		switch ((enum urds_peer_act)out->v[i].act) {
+		switch (a) {
 		case URDS_ACT_DIAL:
 		case URDS_ACT_KNOCK:
 			add(t, TODO_DIAL, h, NULL);
@@ -224,9 +254,7 @@ static void carry_out(struct peer *p, const struct urds_peer_out *out, struct ur
 			break;
 		case URDS_ACT_EVICT:
 			urds_count(p->e, URDS_C_conn_evicted, 1);
-			add(t, TODO_CLOSE, NULL, p->parked[k].link);
-			urds_buf_drop(p->parked[k].buf);
-			unpark(p, k);
+			evict(p, k, TODO_CLOSE, t);
 			break;
 		case URDS_ACT_DROP:
 			urds_count(p->e, URDS_C_peer_dead, 1);
@@ -428,23 +456,23 @@ void path_end(struct path *h)
 	struct peer *p = h->peer;
 	struct urds_link *l;
 	enum urds_close_how how = atomic_load(&h->must_drop) ? URDS_CLOSE_RESET : URDS_CLOSE_NOW;
+	uint64_t read = URDS_UNKNOWN;
 
 	path_role_take(h);
 	l = atomic_load(&h->link);
+	if (atomic_load(&h->kind) == URDS_KIND_KERNEL && how == URDS_CLOSE_NOW && l->end == URDS_LINK_EOF)
+		read = l->t->data->acked(l); /* before the sample below, which tells owners at least as far */
 	atomic_store(&h->wants_sample, true); /* what TCP proves acknowledged is not sent again (W10) */
 	path_release_acked(h, l);
 	urds_lock_acquire(&h->append);
-	if (atomic_load(&h->kind) == URDS_KIND_KERNEL && how == URDS_CLOSE_NOW && l->end == URDS_LINK_EOF) {
-		uint64_t pos = l->t->data->acked(l);
-
-		if (pos != URDS_UNKNOWN)
-			urds_path_tx_read(&h->tx, pos);
-	}
+	if (read != URDS_UNKNOWN)
+		urds_path_tx_read(&h->tx, read);
 	urds_path_tx_down(&h->tx);
 	atomic_store(&h->link, NULL);
 	urds_lock_release(&h->append);
 	urds_tx_role_pass(&h->role);
 	urds_path_rx_reset(&h->rx);
+	path_rx_idle(h); /* keeps none */
 	h->rx_posted = false;
 	h->rx_link = NULL;
 	atomic_store(&h->must_drop, false);
@@ -595,11 +623,8 @@ static void on_accept(struct urds_listener *ls, struct urds_link *l, const struc
 	}
 	/* The end of a connection that this one replaces may be there to be read. */
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		struct path *h;
+		struct path *h = peer_path_get(p, i, true);
 
-		urds_lock_acquire(&p->lock);
-		h = peer_path_awake(p, i);
-		urds_lock_release(&p->lock);
 		if (h)
 			path_receive(h);
 	}
@@ -750,11 +775,8 @@ void peer_timer(struct peer *p, urds_ns now)
 	peer_rest(p, now);
 	PEER_EVENT(p, NULL, urds_peer_tick(&p->core, pending_slots(p), now, urds_random64(), &out));
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		struct path *h;
+		struct path *h = peer_path_get(p, i, false);
 
-		urds_lock_acquire(&p->lock);
-		h = peer_path_if(p, i);
-		urds_lock_release(&p->lock);
 		if (h && atomic_load(&h->is_ready))
 			path_receive(h); /* was put off for want of memory */
 	}
@@ -765,12 +787,9 @@ unsigned peer_reset(struct peer *p)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		struct path *h;
+		struct path *h = peer_path_get(p, i, true);
 		struct urds_link *l;
 
-		urds_lock_acquire(&p->lock);
-		h = peer_path_awake(p, i);
-		urds_lock_release(&p->lock);
 		if (!h)
 			continue;
 		path_role_take(h);

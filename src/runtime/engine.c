@@ -303,11 +303,8 @@ static void count_unsent(struct peer *p, void *arg)
 	struct flush_arg *a = arg;
 
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		struct path *h;
+		struct path *h = peer_path_get(p, i, false);
 
-		urds_lock_acquire(&p->lock);
-		h = peer_path_if(p, i);
-		urds_lock_release(&p->lock);
 		if (!h || !atomic_load(&h->link))
 			continue;
 		a->links++;
@@ -323,12 +320,9 @@ static void count_unsent(struct peer *p, void *arg)
 static void end_links(struct peer *p, void *arg)
 {
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		struct path *h;
+		struct path *h = peer_path_get(p, i, false);
 		struct urds_link *l;
 
-		urds_lock_acquire(&p->lock);
-		h = peer_path_if(p, i);
-		urds_lock_release(&p->lock);
 		if (!h)
 			continue;
 		/* What was received and not acknowledged yet would come again to our successor. */
@@ -348,11 +342,8 @@ static void drop_links(struct peer *p, void *arg)
 {
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		struct urds_link *l;
-		struct path *h;
+		struct path *h = peer_path_get(p, i, false);
 
-		urds_lock_acquire(&p->lock);
-		h = peer_path_if(p, i);
-		urds_lock_release(&p->lock);
 		if (!h)
 			continue;
 		if (atomic_load(&h->link)) {
@@ -378,9 +369,7 @@ static void drop_links(struct peer *p, void *arg)
 
 static void wake(struct peer *p, void *arg)
 {
-	urds_lock_acquire(&p->lock);
-	peer_path_awake(p, 0);
-	urds_lock_release(&p->lock);
+	peer_path_get(p, 0, true);
 }
 
 /* Drives until there is nothing left to send, or no connection, or @until. */

@@ -151,6 +151,7 @@ struct path {
 	bool rx_fresh;		     /* rx role: not read to its end once: what was reported before is unknown */
 	bool is_heard;		     /* rx role: a header has come on this connection */
 	bool rx_posted;		     /* rx role: the transport holds our buffers */
+	bool keeps_chunk;	     /* rx role: counted in ctx.kept_chunks */
 	_Atomic uint64_t rx_completed; /* bytes of a posted read, plus 1 */
 	_Atomic bool is_ending;	     /* orderly close under way: nothing is sent any more */
 	urds_ns end_by;		     /* peer lock: when that is given up */
@@ -164,7 +165,7 @@ struct path {
 	urds_ns poll_at, ack_at;     /* peer lock; URDS_NEVER: not armed */
 
 	struct path *dirty_next, *ready_next;
-	_Atomic urds_ns rest_at; /* peer lock to write but by peer_uncache(): when it is to rest; URDS_NEVER */
+	_Atomic urds_ns rest_at; /* when it is to rest, or to give its chunk back; URDS_NEVER: nothing of it is due */
 	uint64_t rest_mark;	 /* peer lock: what had passed when that was set */
 };
 
@@ -239,6 +240,7 @@ struct urds_ctx {
 	struct node *nodes;
 	struct peer **heads;
 	uint32_t heads_size, npeers;
+	_Atomic uint32_t kept_chunks; /* held by idle paths because messages in them are unread */
 	struct urds_memory past; /* table lock: counters of collected peers */
 	struct urds_bindtab bound;
 	struct urds_sock *socks;
@@ -296,7 +298,7 @@ int engine_new(const struct engine_config *cfg, struct urds_ctx **out);
 void engine_free(struct urds_ctx *e, urds_ns flush_ns);
 /* Starts the loop thread if it does not run. 0 or negative. */
 int engine_start(struct urds_ctx *e);
-/* Owns @a: listens. Return: 0 and *out, or negative. Sets *fail_at to what failed. */
+/* Owns @a: listens, and gives @s port @at->port of it (NULL: nothing). Return: 0 or negative. */
 int node_get(struct urds_ctx *e, const struct urds_addr *a, struct urds_sock *s, const struct urds_endpoint *at);
 struct node *node_find(struct urds_ctx *e, const struct urds_addr *a); /* table lock */
 
@@ -312,6 +314,8 @@ struct path *peer_path(struct peer *p, unsigned slot);
 struct path *peer_path_if(struct peer *p, unsigned slot);
 /* The same unless it is missing; wakes it. Peer lock held. */
 struct path *peer_path_awake(struct peer *p, unsigned slot);
+/* One of these two; takes the peer's lock. */
+struct path *peer_path_get(struct peer *p, unsigned slot, bool wake);
 
 /* ---- rest.c: the memory of a path on which nothing goes on */
 /* Peer lock held: @h, new, goes on where its predecessor rested. */
@@ -366,7 +370,9 @@ void maps_push(struct node *n);
 
 /* ---- rx.c */
 void path_receive(struct path *p);
-/* The connection that brought the peer's congestion map is gone: nothing is known to be congested. */
+/* Rx role held: nothing more to read for now. Gives back the path's chunk, now or later. */
+void path_rx_idle(struct path *p);
+/* Its connection may hold more to be read: somebody does, soon. */
 void ready_push(struct path *p);
 /* The peer's congestion map; NULL: all clear. Wakes those who wait for a port that it clears. */
 void peer_new_map(struct peer *p, const uint8_t *map);
@@ -388,8 +394,6 @@ void lead_rung(struct urds_wake *w);
 void loop_rung(struct urds_wake *w);
 /* One round of driving without waiting: what a non-blocking call does before it says "nothing". */
 void engine_drive(struct urds_ctx *e);
-/* Around every call of the public interface that works on a socket. False: this is a signal handler, and the call
- * it interrupted may hold a lock: -URDS_EAGAIN. */
 /* Is this thread, seen from a signal handler, in the system's wait of a call? It may be left by longjmp then. */
 bool call_is_blocked(void);
 /* This thread's waiter, off any list; NULL: it is in use by a call that this handler interrupted. */

@@ -69,11 +69,8 @@ static void count_path(struct peer *p, void *arg)
 	uint64_t *sum = arg;
 
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		struct path *h;
+		struct path *h = peer_path_get(p, i, false);
 
-		urds_lock_acquire(&p->lock);
-		h = peer_path_if(p, i);
-		urds_lock_release(&p->lock);
 		if (!h)
 			continue;
 		urds_lock_acquire(&h->append);
@@ -181,11 +178,8 @@ static void messages(struct peer *p, void *arg)
 		return;
 	o->p = p;
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		struct path *h;
+		struct path *h = peer_path_get(p, i, false);
 
-		urds_lock_acquire(&p->lock);
-		h = peer_path_if(p, i);
-		urds_lock_release(&p->lock);
 		if (!h)
 			continue;
 		path_role_take(h);
@@ -251,11 +245,8 @@ static void tcp(struct peer *p, void *arg)
 		uint32_t sent, expect, seen;
 		uint16_t lport = 0, fport = 0;
 		struct urds_link *l;
-		struct path *h;
+		struct path *h = peer_path_get(p, i, true);
 
-		urds_lock_acquire(&p->lock);
-		h = peer_path_awake(p, i);
-		urds_lock_release(&p->lock);
 		if (!h)
 			continue;
 		path_role_take(h);

@@ -90,7 +90,7 @@ static void remember(struct urds_ctx *e, struct peer *p)
 {
 	struct urds_remembered r = {.local = p->core.local, .remote = p->core.remote};
 
-	if (!p->core.is_proven)
+	if (!p->core.is_proven && !p->past)
 		return;
 	if (p->past)
 		r = *p->past;
@@ -192,6 +192,8 @@ static void path_free(struct path *h)
 	urds_count(h->peer->e, URDS_C_copy_from_user, h->queued_bytes);
 	urds_path_tx_fini(&h->tx);
 	urds_path_rx_reset(&h->rx);
+	if (h->keeps_chunk)
+		atomic_fetch_sub(&h->peer->e->kept_chunks, 1);
 	urds_free(mem, h, sizeof *h);
 }
 
@@ -264,6 +266,16 @@ struct path *peer_path(struct peer *p, unsigned slot)
 struct path *peer_path_awake(struct peer *p, unsigned slot)
 {
 	return slot == 0 && p->rest.link ? peer_path(p, 0) : peer_path_if(p, slot);
+}
+
+struct path *peer_path_get(struct peer *p, unsigned slot, bool wake)
+{
+	struct path *h;
+
+	urds_lock_acquire(&p->lock);
+	h = wake ? peer_path_awake(p, slot) : peer_path_if(p, slot);
+	urds_lock_release(&p->lock);
+	return h;
 }
 
 /* Is there anything that a new peer object would not know? */

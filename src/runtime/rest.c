@@ -4,6 +4,9 @@
  * nothing did, the peer keeps the few numbers that matter and the path is freed; the connection stays, and the
  * first event or message makes the path anew. Path 0 only, and only of peers with no other.
  *
+ * What keeps a chunk of message memory, because of messages that nobody has read yet, does not rest; here it is seen
+ * whether they have been, for further paths too.
+ *
  * Whoever uses a path has a reference on its peer. The timer rests a path only if, under the peer's lock, there is no
  * reference but the table's, the connection's and its own: then nobody can have a pointer to it, and who comes
  * later asks peer_path() under that lock.
@@ -53,6 +56,7 @@ static uint64_t mark_of(struct path *h)
 	if (!mark || !urds_tx_role_enter(&h->rx_role))
 		return 0;
 	mark += h->rx.next_rx;
+	path_rx_idle(h);
 	if (urds_tx_role_pass(&h->rx_role))
 		mark = 0;
 	return mark;
@@ -94,27 +98,33 @@ static bool try_rest(struct peer *p, struct path *h)
 
 void peer_rest(struct peer *p, urds_ns now)
 {
-	struct path *noted = NULL, *h;
+	struct path *noted[URDS_PATHS_MAX];
+	unsigned n = 0;
 
 	urds_lock_acquire(&p->lock);
-	h = p->path0;
-	if (h && atomic_load(&h->rest_at) <= now) {
-		uint64_t mark = mark_of(h);
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h = peer_path_if(p, i);
+		urds_ns again = now + p->e->cfg.rest_ns;
+		uint64_t mark;
 
-		atomic_store(&h->rest_at, now + p->e->cfg.rest_ns);
-		if (mark == 0 || mark != h->rest_mark) {
-			h->rest_mark = mark;
-			noted = mark ? NULL : h; /* somebody may have left a note for the role we held */
-		} else {
-			atomic_store(&h->rest_at, URDS_NEVER);
-			if (try_rest(p, h))
-				atomic_store(&h->rest_at, now + p->e->cfg.rest_ns);
-		}
+		if (!h || atomic_load(&h->rest_at) > now)
+			continue;
+		atomic_store(&h->rest_at, URDS_NEVER); /* first: whoever keeps a chunk after our look arms it anew */
+		mark = mark_of(h);
+		if (mark == 0)
+			noted[n++] = h; /* somebody may have left a note for the role we held */
+		if (mark == 0 || (i == 0 && mark != h->rest_mark))
+			atomic_store(&h->rest_at, again);
+		else if (i == 0 && try_rest(p, h))
+			atomic_store(&h->rest_at, again);
+		else
+			continue; /* @h may be gone */
+		h->rest_mark = mark;
 	}
 	urds_lock_release(&p->lock);
-	if (noted) {
-		path_transmit(noted);
-		path_receive(noted);
+	for (unsigned i = 0; i < n; i++) {
+		path_transmit(noted[i]);
+		path_receive(noted[i]);
 	}
 }
 

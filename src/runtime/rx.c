@@ -239,7 +239,7 @@ static enum drive drive(struct path *h, struct urds_link *l)
 
 		atomic_store_explicit(&h->peer_cpu, cpu < 0 ? 0 : cpu + 1, memory_order_relaxed);
 	}
-	if (h->rx.chunk && decode(h) < 0) /* bytes of a promoted connection */
+	if (h->rx.chunk && h->rx.parsed < h->rx.chunk->used && decode(h) < 0) /* bytes of a promoted connection */
 		return DRIVE_END;
 	for (;;) {
 		struct urds_iov v[2];
@@ -291,6 +291,36 @@ static enum drive drive(struct path *h, struct urds_link *l)
 	}
 }
 
+static bool may_keep(struct urds_ctx *e)
+{
+	if (atomic_fetch_add(&e->kept_chunks, 1) < e->pool.bytes_max / URDS_BLOCK_BYTES / URDS_KEPT_SHARE)
+		return true;
+	atomic_fetch_sub(&e->kept_chunks, 1);
+	return false;
+}
+
+void path_rx_idle(struct path *h)
+{
+	struct urds_ctx *e = h->peer->e;
+	bool keep = h->keeps_chunk;
+
+	if (!keep && h->rx.chunk && !urds_buf_is_sole(h->rx.chunk))
+		keep = may_keep(e);
+	urds_path_rx_idle(&h->rx, keep);
+	if (keep && !h->rx.chunk) {
+		atomic_fetch_sub(&e->kept_chunks, 1);
+		keep = false;
+	}
+	h->keeps_chunk = keep;
+	/* It is given back when they are read, at the latest when the path comes to rest. */
+	if (keep && atomic_load_explicit(&h->rest_at, memory_order_relaxed) == URDS_NEVER) {
+		urds_ns at = urds_clock_ns() + e->cfg.rest_ns;
+
+		atomic_store(&h->rest_at, at);
+		timer_earlier(h->peer, at);
+	}
+}
+
 /* Rx role held. What must go is read to its end as far as it is there, then ended. */
 static void drop(struct path *h, struct urds_link *l)
 {
@@ -318,7 +348,7 @@ void path_receive(struct path *h)
 			if (d == DRIVE_END)
 				path_end(h);
 			else if (d == DRIVE_DONE)
-				urds_path_rx_idle(&h->rx);
+				path_rx_idle(h);
 			else
 				ready_push(h);
 		}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The probe (a ping from port 1) and its answer: how two ends learn each other's number of paths,
- *and two urds ends of each other (wire.md 6, 8.2, 15). What a kernel of each kind sends:
+ * and two urds ends of each other (wire.md 6, 8.2, 15). What a kernel of each kind sends:
  *
  *	K61		has_npaths
  *	UEK		has_npaths, has_sport_idx
  *	K7		has_npaths, has_gen_num, has_sport_idx
- *	urds		has_npaths, has_sport_idx, has_urds: exactly 16 bytes
+ *	urds		has_npaths (not always), has_sport_idx, has_urds: at most, and exactly, the 16 bytes there are
  *
  * so that with has_urds off every frame is one that a kernel could have sent.
  */

@@ -29,7 +29,8 @@ VECTORS = os.path.join(lab.HERE, '..', 'vectors')
 WHY = {
     'W2': 'sequence numbers begin at the time of day, so that a restart never meets old counters',
     'W4': 'congestion maps on path 0 only (kernels: on any path)',
-    'W5': 'probes offer no more than 1 path (kernels: 8) and announce that source ports name the path (SPORT_IDX)',
+    'W5': 'probes offer no more than 1 path (kernels: 8), said only as the lower address, and announce that source '
+          'ports name the path (SPORT_IDX)',
     'W5 port': 'connections come from source ports whose value modulo 8 is the path',
     'W8': 'a connection that we make as the higher address carries nothing and is closed, and made again '
           'while something waits',
@@ -95,7 +96,7 @@ def kernel_shapes():
     return shapes
 
 
-NPATHS_8, SPORT_IDX = '050008', '0800'
+NPATHS_8, NPATHS_1, SPORT_IDX = '050008', '050001', '0800'
 
 
 def differences(path, me, with_ext):
@@ -114,6 +115,8 @@ def differences(path, me, with_ext):
     if not ours or not theirs:
         raise lab.LabError(f'{said}: nothing of one side')
     shapes = kernel_shapes() | {f.shape() for f in theirs}
+    other = (theirs[0].src.rsplit(':', 1)[0]).strip('[]')
+    is_higher = ipaddress.ip_address(me) > ipaddress.ip_address(other)
 
     # 1. Frame by frame.
     for f in ours:
@@ -122,6 +125,10 @@ def differences(path, me, with_ext):
         if f.shape() in shapes:
             continue
         ext = f.ext
+        if f.kind in ('probe', 'answer') and not is_higher:
+            if not ext.startswith(NPATHS_1):
+                bad.append(f'as the lower address we did not say that we have one path: {vars(f)}')
+            ext = ext.removeprefix(NPATHS_1)
         if with_ext and re.fullmatch(SPORT_IDX + '2000' + '01' + '[0-9a-f]{0,16}', ext):
             rule('15')
             ext = SPORT_IDX
@@ -146,8 +153,6 @@ def differences(path, me, with_ext):
         if c:
             c['ours' if is_me(f.src) else 'theirs'].append(f)
 
-    other = (theirs[0].src.rsplit(':', 1)[0]).strip('[]')
-    is_higher = ipaddress.ip_address(me) > ipaddress.ip_address(other)
     we_dial = [c for c in conns.values() if c['made_by_us'] and c['ours']]
     first_seqs = [f.seq for f in ours if f.seq and not f.flags & 4]
     if first_seqs and first_seqs[0] > 1 << 56:

@@ -410,25 +410,25 @@ static void log__settled_ones_are_told_once_and_kept(void)
 	rig_take_all(&r);
 	CHECK_EQ(rig_parse(&r, v, MIXED), 6);
 	pos = v[3].end; /* four of them */
-	CHECK(!urds_log_settle_pos(&r.log, pos - 1, &f));
+	CHECK(!urds_log_settle_pos(&r.log, pos - 1, NULL, NULL, &f));
 	CHECK_EQ(f.n, 1);
 	CHECK_EQ(f.v[0].msgs, 3);
 	CHECK_EQ(f.v[0].bytes, 100 + 101 + 102);
-	CHECK(!urds_log_settle_pos(&r.log, pos, &f));
+	CHECK(!urds_log_settle_pos(&r.log, pos, NULL, NULL, &f));
 	CHECK_EQ(f.v[0].msgs, 1);
-	CHECK(!urds_log_settle_pos(&r.log, pos, &f));
+	CHECK(!urds_log_settle_pos(&r.log, pos, NULL, NULL, &f));
 	CHECK_EQ(f.n, 0);
 	CHECK(!urds_log_is_settled(&r.log));
 
 	rig_rewind(&r);
-	CHECK(!urds_log_settle_pos(&r.log, pos, &f)); /* none of it is out on the new connection */
+	CHECK(!urds_log_settle_pos(&r.log, pos, NULL, NULL, &f)); /* none of it is out on the new connection */
 	CHECK_EQ(f.n, 0);
 	rig_take_all(&r);
 	n = rig_parse(&r, v, MIXED);
 	CHECK_EQ(n, 6);
 	for (size_t i = 0; i < n; i++)
 		CHECK_EQ(v[i].flags, URDS_F_RETRANSMITTED);
-	CHECK(!urds_log_settle_pos(&r.log, (uint32_t)r.len, &f));
+	CHECK(!urds_log_settle_pos(&r.log, (uint32_t)r.len, NULL, NULL, &f));
 	CHECK_EQ(f.v[0].msgs, 2);
 	CHECK(urds_log_is_settled(&r.log));
 	CHECK(!urds_log_is_empty(&r.log));

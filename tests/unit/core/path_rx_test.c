@@ -153,7 +153,7 @@ static void path_rx__sizes_around_every_boundary(void)
 			}
 			CHECK_EQ(urds_path_rx_ack(&r), EDGES);
 			if (keep) {
-				urds_path_rx_idle(&r);
+				urds_path_rx_idle(&r, false);
 				CHECK(!r.chunk && !r.body);
 			}
 			finish();
@@ -176,7 +176,7 @@ static void path_rx__every_cut_of_a_short_stream(void)
 		for (size_t i = 0; i < 6; i++)
 			frame(i + 1, sizes[i], 7, 9, 0);
 		CHECK_EQ(feed(0, cut, SIZE_MAX), 0);
-		urds_path_rx_idle(&r);
+		urds_path_rx_idle(&r, cut % 2);
 		CHECK_EQ(feed(cut, total, SIZE_MAX), 0);
 		CHECK_EQ(ngot, 6);
 		for (size_t i = 0; i < 6; i++)
@@ -220,7 +220,7 @@ static void path_rx__random_streams_in_random_reads(void)
 				got[dropped_to].buf = NULL;
 			}
 			if (test_below(&s, 4) == 0)
-				urds_path_rx_idle(&r);
+				urds_path_rx_idle(&r, seed % 2);
 		}
 		CHECK_EQ(ngot, n);
 		finish();
@@ -277,7 +277,7 @@ static void path_rx__half_a_header_holds_no_chunk(void)
 		begin();
 		frame(1, 10, 7, 9, 0);
 		CHECK_EQ(feed(0, cut, SIZE_MAX), 0);
-		urds_path_rx_idle(&r);
+		urds_path_rx_idle(&r, true);
 		CHECK_EQ(mem.blocks, 0);
 		CHECK_EQ(headers, 0);
 		CHECK_EQ(feed(cut, in_len, SIZE_MAX), 0);
@@ -285,6 +285,26 @@ static void path_rx__half_a_header_holds_no_chunk(void)
 		check_payload(&got[0]);
 		finish();
 	}
+}
+
+/* Messages that come one at a time and are not read share chunks; when they are read, nothing is held. */
+static void path_rx__lone_messages_share_a_chunk(void)
+{
+	begin();
+	for (uint64_t i = 1; i <= 3000; i++) {
+		in_len = 0;
+		frame(i, 6, 7, 9, 0);
+		CHECK_EQ(feed(0, in_len, SIZE_MAX), 0);
+		urds_path_rx_idle(&r, true);
+	}
+	CHECK_EQ(ngot, 3000);
+	CHECK(mem.blocks <= 4);
+	for (size_t i = 0; i < ngot; i++)
+		check_payload(&got[i]);
+	drop_all();
+	urds_path_rx_idle(&r, true);
+	CHECK_EQ(mem.blocks, 0);
+	finish();
 }
 
 static void path_rx__reset_forgets_partial_messages_and_keeps_the_count(void)
@@ -478,6 +498,7 @@ int main(int argc, char **argv)
 	T_RUN(path_rx__length_beyond_the_limit_breaks_the_stream);
 	T_RUN(path_rx__memory_follows_what_arrives);
 	T_RUN(path_rx__half_a_header_holds_no_chunk);
+	T_RUN(path_rx__lone_messages_share_a_chunk);
 	T_RUN(path_rx__reset_forgets_partial_messages_and_keeps_the_count);
 	T_RUN(path_rx__duplicate_rule);
 	T_RUN(path_rx__map_is_outside_the_sequence);

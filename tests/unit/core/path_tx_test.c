@@ -444,6 +444,26 @@ static void path_tx__ack_alone_only_if_no_message_carries_it(void)
 	finish();
 }
 
+/* It waits for room, and meanwhile there is more to be acknowledged. */
+static void path_tx__a_bare_ack_that_waited_is_no_newer_one(void)
+{
+	for (size_t cut = 0; cut < URDS_HDR_LEN; cut++) {
+		begin(false);
+		up(false);
+		take_all();
+		len = 0;
+		env.ack = 500;
+		urds_path_tx_want_ack(&t);
+		CHECK_EQ(take(cut), cut);
+		env.ack = 501;
+		CHECK_EQ(take(SIZE_MAX), URDS_HDR_LEN - cut);
+		CHECK_EQ(last_ack, 500);
+		parse();
+		CHECK_EQ(h[0].ack, 500);
+		finish();
+	}
+}
+
 /* The rest of a message that is partly out has no header to put it in. */
 static void path_tx__ack_is_not_lost_behind_the_rest_of_a_message(void)
 {
@@ -521,6 +541,65 @@ static void path_tx__pongs_are_bounded_and_come_back(void)
 	finish();
 }
 
+/* A peer that asks and asks and acknowledges nothing. */
+static void path_tx__a_flood_of_probes_costs_bounded_memory(void)
+{
+	size_t blocks;
+
+	begin(false);
+	up(false);
+	for (unsigned i = 0; i < 2 * URDS_PONGS_MAX; i++)
+		CHECK_EQ(urds_path_tx_post(&t, 0, URDS_PROBE_PORT, &us), 0);
+	blocks = mem.blocks;
+	for (unsigned i = 0; i < 70000; i++) /* more than 16 bits count */
+		CHECK_EQ(urds_path_tx_post(&t, 0, i % 2 ? URDS_PROBE_PORT : 4000, i % 2 ? &us : NULL), -URDS_EAGAIN);
+	CHECK_EQ(mem.blocks, blocks);
+	CHECK_EQ(t.posted, 2 * URDS_PONGS_MAX);
+	urds_path_tx_down(&t);
+	CHECK_EQ(t.posted, 0);
+	finish();
+}
+
+/* Acknowledged by a kernel's TCP and kept: the pong is sent again after a reset, what is about the connection is not. */
+static void path_tx__of_what_is_kept_probes_and_answers_are_forgotten(void)
+{
+	for (unsigned path0 = 0; path0 < 2; path0++)
+		for (unsigned was_read = 0; was_read < 2; was_read++) {
+			struct urds_log_freed_list f;
+
+			begin(path0);
+			up(false);
+			CHECK_EQ(urds_path_tx_post(&t, 0, URDS_PROBE_PORT, &us), 0);
+			put(3);
+			CHECK_EQ(urds_path_tx_post(&t, URDS_PROBE_PORT, 0, &us), 0);
+			CHECK_EQ(urds_path_tx_post(&t, 0, 4000, NULL), 0);
+			take_all();
+			CHECK(!urds_path_tx_acked(&t, t.link_pos, URDS_SEC(5), &f));
+			urds_path_tx_freed(&t, &f);
+			CHECK_EQ(f.n, 1);
+			CHECK(f.v[0].owner == &mem);
+			CHECK_EQ(t.posted, 0);
+			if (was_read)
+				urds_path_tx_read(&t, t.link_pos);
+			urds_path_tx_down(&t);
+			up(false);
+			take_all();
+			parse();
+			if (was_read) {
+				CHECK_EQ(nh, 1 + path0); /* probe, map */
+			} else {
+				CHECK_EQ(nh, 1 + path0 + path0 + 1); /* map, message, pong, probe in order */
+				CHECK_EQ(h[path0].dport, 9);
+				CHECK_EQ(h[path0].flags, URDS_F_RETRANSMITTED);
+				CHECK(!path0 || h[2].dport == 4000);
+				CHECK_EQ(kind(nh - 1), URDS_FRAME_PROBE);
+			}
+			urds_path_tx_down(&t);
+			CHECK_EQ(t.posted, 0);
+			finish();
+		}
+}
+
 static void path_tx__post_without_memory_says_so(void)
 {
 	begin(false);
@@ -550,9 +629,12 @@ int main(int argc, char **argv)
 	T_RUN(path_tx__probe_number_follows_the_acknowledged);
 	T_RUN(path_tx__no_memory_for_the_probe_holds_the_messages);
 	T_RUN(path_tx__ack_alone_only_if_no_message_carries_it);
+	T_RUN(path_tx__a_bare_ack_that_waited_is_no_newer_one);
 	T_RUN(path_tx__ack_is_not_lost_behind_the_rest_of_a_message);
 	T_RUN(path_tx__ack_outlives_the_message_that_was_to_carry_it);
 	T_RUN(path_tx__pongs_are_bounded_and_come_back);
+	T_RUN(path_tx__a_flood_of_probes_costs_bounded_memory);
+	T_RUN(path_tx__of_what_is_kept_probes_and_answers_are_forgotten);
 	T_RUN(path_tx__post_without_memory_says_so);
 	return t_done();
 }

@@ -65,6 +65,27 @@ static void peer__l_knocks_again_with_backoff_while_something_waits(void)
 	finish();
 }
 
+/* What waits on a further path is a reason to knock as well. */
+static void peer__l_knocks_for_any_path(void)
+{
+	unsigned knocks = 0;
+
+	begin_paths(L, 4);
+	connect_0();
+	SAYS(PROBED(0, false, &urds8), "kind0 answer0");
+	SAYS(DOWN(0), "");
+	now += URDS_SEC(1);
+	SAYS(WANT(2), "knock0");
+	while (now < T0 + URDS_SEC(11)) {
+		SAYS(DIALLED(0, knocks & 1), knocks & 1 ? "close" : "");
+		now = urds_peer_deadline(&p, 1u << 2);
+		SAYS(TICK(1u << 2), "knock0");
+		knocks++;
+	}
+	CHECK(knocks >= 10 && knocks < 40);
+	finish();
+}
+
 static void peer__s_answers_a_knock_by_dialling(void)
 {
 	begin(S);
@@ -333,6 +354,32 @@ static void peer__extension_off_means_kernel(void)
 	urds_peer_probe(&p, 5, &us);
 	CHECK(us.has_urds);
 	CHECK_EQ(us.incarnation, 5);
+	CHECK(us.has_npaths);
+	CHECK_EQ(us.npaths, 1);
+	finish();
+}
+
+/* S restarts with one path; L, which knows of four, must not send on those that S does not open any more. */
+static void peer__l_learns_that_s_has_fewer_paths(void)
+{
+	struct urds_probe four, one;
+
+	begin_paths(S, 4);
+	urds_peer_probe(&p, 11, &four);
+	finish();
+	begin_paths(S, 1);
+	urds_peer_probe(&p, 22, &one);
+	finish();
+	begin_paths(L, 4);
+	connect_0();
+	SAYS(PROBED(0, false, &four), "kind0 answer0");
+	CHECK(urds_peer_slot_for(&p, 4001) || urds_peer_slot_for(&p, 4002));
+	SAYS(DOWN(0), "");
+	SAYS(ACCEPTED(40008), "attach0");
+	SAYS(HEARD(0), "");
+	SAYS(PROBED(0, false, &one), "restarted0 kind0 answer0");
+	for (unsigned port = 2; port < 1000; port++)
+		CHECK_EQ(urds_peer_slot_for(&p, (uint16_t)port), 0);
 	finish();
 }
 
@@ -380,6 +427,7 @@ int main(int argc, char **argv)
 	T_RUN(peer__l_knocks_and_is_called_back);
 	T_RUN(peer__l_accepts_while_its_knock_is_under_way);
 	T_RUN(peer__l_knocks_again_with_backoff_while_something_waits);
+	T_RUN(peer__l_knocks_for_any_path);
 	T_RUN(peer__s_answers_a_knock_by_dialling);
 	T_RUN(peer__s_is_not_driven_by_a_storm_of_knocks);
 	T_RUN(peer__s_challenges_its_connection_when_l_knocks);
@@ -395,6 +443,7 @@ int main(int argc, char **argv)
 	T_RUN(peer__known_urds_peer_is_not_taken_for_a_kernel_so_soon);
 	T_RUN(peer__new_incarnation_is_announced_once);
 	T_RUN(peer__extension_off_means_kernel);
+	T_RUN(peer__l_learns_that_s_has_fewer_paths);
 	T_RUN(peer__silence_of_25_s_is_death);
 	T_RUN(peer__with_itself);
 	return t_done();
