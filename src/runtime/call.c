@@ -250,8 +250,10 @@ void promote_sleeper(struct urds_ctx *e)
 	if (!atomic_load(&e->nsleepers))
 		return;
 	urds_lock_acquire(&e->sleepers_lock);
-	if (e->sleepers)
+	if (e->sleepers) {
+		urds_request_awake(&e->sleepers->req); /* it may only be about to sleep */
 		urds_futex_wake(&e->sleepers->req.state, 1);
+	}
 	urds_lock_release(&e->sleepers_lock);
 }
 

@@ -355,6 +355,11 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 	return rc < 0 ? rc : 0;
 }
 
+static bool is_free(struct urds_ctx *e)
+{
+	return !atomic_load(&e->watchers) && atomic_load(&e->leader) == 0;
+}
+
 static bool become_leader(struct urds_ctx *e)
 {
 	uintptr_t none = 0;
@@ -396,13 +401,16 @@ int __attribute__((no_sanitize("address"))) waiter_wait(struct urds_ctx *e, stru
 			continue;
 		}
 		if (may_lead && become_leader(e)) {
+			urds_request_awake(&w->req); /* who completes it has to ring the bell */
 			rc = lead(e, w, spin);
 			/* Back here only when relieved: the loop thread has taken over. */
 			may_lead = false;
 			continue;
 		}
 		set_asleep(e, w, may_lead);
-		if (urds_request_sleep(&w->req, &word)) {
+		/* A leader that left before it could see us here has called nobody; one that leaves after this look
+		 * changes the word. */
+		if (urds_request_sleep(&w->req, &word) && !(may_lead && is_free(e))) {
 			rc = sleep_cancellable(w, word);
 			if (rc == -URDS_ETIMEDOUT)
 				rc = 0;
