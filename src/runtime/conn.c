@@ -134,7 +134,7 @@ static void park(struct peer *p, unsigned k, struct urds_link *l, struct todo *t
 	add(t, TODO_PARKED, NULL, l);
 }
 
-static void unpark(struct peer *p, unsigned k)
+void unpark(struct peer *p, unsigned k)
 {
 	p->parked[k] = (struct parked_link){0};
 	for (unsigned i = 0; i < URDS_PARKED_MAX; i++)

@@ -346,6 +346,21 @@ static void end_links(struct peer *p, void *arg)
 
 static void drop_links(struct peer *p, void *arg)
 {
+	/* First what is parked: it would take the place of the first connection that ends, and stay. */
+	for (unsigned k = 0; k < URDS_PARKED_MAX; k++) {
+		struct urds_link *l;
+
+		urds_lock_acquire(&p->lock);
+		l = p->parked ? p->parked[k].link : NULL;
+		if (l) {
+			urds_buf_drop(p->parked[k].buf);
+			unpark(p, k);
+			urds_peer_unparked(&p->core, k);
+		}
+		urds_lock_release(&p->lock);
+		if (l)
+			l->t->connect->close(l, URDS_CLOSE_NOW);
+	}
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		struct urds_link *l;
 		struct path *h;
@@ -367,12 +382,6 @@ static void drop_links(struct peer *p, void *arg)
 		urds_lock_release(&p->lock);
 		if (l)
 			l->t->connect->close(l, URDS_CLOSE_NOW);
-	}
-	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
-		if (!p->parked[k].link)
-			continue;
-		urds_buf_drop(p->parked[k].buf);
-		p->parked[k].link->t->connect->close(p->parked[k].link, URDS_CLOSE_NOW);
 	}
 }
 

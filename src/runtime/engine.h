@@ -338,6 +338,8 @@ void path_end(struct path *p);	     /* rx role held: the connection is gone */
 void peer_timer(struct peer *p, urds_ns now);
 void peer_rearm(struct peer *p, urds_ns now);
 void parked_readable(struct peer *p, struct urds_link *l);
+/* Peer lock held: forgets parked @k; its link and its buffer are the caller's. */
+void unpark(struct peer *p, unsigned k);
 
 /* ---- timer.c */
 void timer_set(struct peer *p, urds_ns at); /* URDS_NEVER: none */
