@@ -4,6 +4,8 @@
  * peers that are no peers.
  */
 #include "runtime/engine.h"
+#include "transport/tcp/tcp.h"
+#include "wire/hdr.h"
 
 #include "engine.h"
 
@@ -48,11 +50,51 @@ static void shutdown__with_a_parked_connection(void)
 		close(fds[i]);
 }
 
+/* ---------------------------------------------------------------- floods */
+
+#define FLOOD_MAX (256ull << 20)
+
+static struct urds_data_ops flood;
+static _Atomic unsigned long long flooded;
+
+/* As if the other end sent pings for ever, faster than they are read. All are old: they cost little. */
+static enum urds_rx_how flood_rx(struct urds_link *l, const struct urds_iov *v, size_t n, size_t *got)
+{
+	uint8_t ping[URDS_HDR_LEN];
+
+	*got = 0;
+	urds_hdr_put_data(ping, 0, 0, 4000, 0);
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < v[i].len; k++)
+			((uint8_t *)v[i].base)[k] = ping[(atomic_load_explicit(&flooded, memory_order_relaxed) + (*got)++) % sizeof ping];
+	return atomic_fetch_add(&flooded, *got) > FLOOD_MAX ? URDS_RX_ENDED : URDS_RX_NOW;
+}
+
+/* A connection that is to be dropped is, however much it sends. */
+static void drop__of_a_flood_ends(void)
+{
+	struct urds_ctx *e = ctx_open(URDS_CONFIG_NO_RECORD);
+	int fd;
+
+	CHECK(e && sock_at(e, IP_L, 4000));
+	fd = raw_client(IP_S, IP_L);
+	CHECK(fd >= 0);
+	EVENTUALLY(atomic_load(&urds_tcp_stats(e->tcp)->accepts) == 1);
+	flood = *e->tcp->data;
+	flood.rx = flood_rx;
+	e->tcp->data = &flood;
+	CHECK_EQ(urds_shutdown(e), 0);
+	printf("# read %llu MiB\n", atomic_load(&flooded) >> 20);
+	CHECK(atomic_load(&flooded) > 0 && atomic_load(&flooded) < FLOOD_MAX);
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	own_network();
 	T_INIT(argc, argv);
 	alarm(170 * slow());
+	T_RUN(drop__of_a_flood_ends);
 	T_RUN(shutdown__with_a_parked_connection);
 	return t_done();
 }
