@@ -246,6 +246,7 @@ int urds_reset(struct urds_ctx *ctx, const struct sockaddr *local, const struct 
 	if (!p)
 		return urds_fail(URDS_ENOTCONN, "urds_reset: these two addresses have no connection");
 	n = peer_reset(p);
+	engine_run_loop(e); /* the other end, if it is here */
 	peer_drop(p);
 	return (int)n;
 }

@@ -57,6 +57,7 @@ static void run_all(struct urds_ctx *e)
 	flush_dirty(e, URDS_NEVER);
 	if (me.leads != e && atomic_load_explicit(&e->next_deadline, memory_order_relaxed) != URDS_NEVER)
 		timer_run(e, urds_clock_ns());
+	engine_run_loop(e);
 }
 
 static bool has_work(struct urds_ctx *e)

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 
 #include "runtime/engine.h"
+#include "transport/loop/loop.h"
 
 #include "engine.h"
 #include "sanitized.h"
@@ -426,6 +427,47 @@ static void promoted_leader_is_woken(void)
 	CHECK_THREADS();
 	printf("# woken after %llu us\n", (unsigned long long)best / 1000);
 	CHECK(best < 4000000);
+	two_close();
+}
+
+/* In memory nobody else is told of what one end does: a call that leaves something to the other end sees to it before it
+ * returns. The flusher may be at the same; not in most rounds. */
+static void nothing_is_left_in_memory(void)
+{
+	struct sockaddr_in a, b;
+	struct urds_sock *s, *r;
+	unsigned left = 0;
+
+	variant = LOOP;
+	two_open();
+	s = sock_at(ca, ip_a, 5000);
+	r = sock_at(ca, ip_b, 4000);
+	CHECK(s && r);
+	for (unsigned round = 0; round < 20; round++) {
+		uint8_t m[8];
+
+		CHECK_EQ(send4(s, "1", 1, 0, ip_b, 4000), 1);
+		EVENTUALLY(urds_wait(r, POLLIN, 0) == POLLIN);
+		CHECK_EQ(send4(s, "2", 1, URDS_MSG_MORE, ip_b, 4000), 1);
+		CHECK_EQ(urds_recv(r, m, sizeof m, 0), 1);
+		left += urds_loop_pending(ca->loop);
+		CHECK_EQ(urds_recv(r, m, sizeof m, 0), 1);
+	}
+	printf("# a receive left something %u times\n", left);
+	CHECK(left <= 10);
+	left = 0;
+	a = in4(ip_a, 0);
+	b = in4(ip_b, 0);
+	for (unsigned round = 0; round < 20; round++) {
+		uint8_t m[8];
+
+		CHECK_EQ(send4(s, "3", 1, 0, ip_b, 4000), 1);
+		CHECK_EQ(urds_recv(r, m, sizeof m, 0), 1);
+		CHECK(urds_reset(ca, (struct sockaddr *)&a, (struct sockaddr *)&b) >= 0);
+		left += urds_loop_pending(ca->loop);
+	}
+	printf("# a reset left something %u times\n", left);
+	CHECK(left <= 10);
 	two_close();
 }
 
@@ -1001,6 +1043,7 @@ int main(int argc, char **argv)
 	RUN_PAIR(spinning_neighbours);
 	RUN_PAIR(both_ways_with_small_buffers);
 	T_RUN(promoted_leader_is_woken);
+	T_RUN(nothing_is_left_in_memory);
 	RUN_PAIR(close_under_traffic);
 	RUN_PAIR(eintr_storm);
 	RUN_PAIR(restarted_receives);
