@@ -206,6 +206,8 @@ int urds_fail_bind(int rc, const struct urds_addr *a, uint16_t port, bool is_our
 	if (rc == -URDS_EADDRNOTAVAIL)
 		return urds_fail(URDS_EADDRNOTAVAIL,
 				 "bind %s: not an address of this host; see 'ip addr' for those that are", text);
+	if (rc == -URDS_EMFILE)
+		return urds_fail(URDS_EMFILE, "bind %s: no descriptor left; raise the limit of open files (ulimit -n)", text);
 	return urds_fail(-rc, "bind %s: %s", text, rc == -URDS_EINVAL ? "invalid, or already bound" : "failed");
 }
 

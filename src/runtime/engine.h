@@ -90,6 +90,7 @@ struct urds_sock {
 	struct node *node;	       /* once bound */
 	_Atomic bool is_closed; /* calls fail with EBADF */
 	bool is_gone;		/* table lock: out of all tables */
+	bool has_left;		/* a port, when a bind failed half-way: it may have sent before */
 	_Atomic bool is_nonblock;
 	_Atomic bool is_watched; /* a descriptor exists and may be polled */
 	uint32_t forks;		 /* sock_forks when it was made */
@@ -237,6 +238,7 @@ struct urds_ctx {
 
 	struct urds_rwlock table; /* nodes, peers, bound, socks */
 	struct node *nodes;
+	struct node *lost; /* node_lock: tries that came to nothing; peers may point to them */
 	struct peer **heads;
 	uint32_t heads_size, npeers;
 	struct urds_memory past; /* table lock: counters of collected peers */

@@ -3,6 +3,8 @@
  * A context's life where things go wrong: ends with connections that do not, descriptors and memory that run out,
  * peers that are no peers.
  */
+#include <sys/resource.h>
+
 #include "runtime/engine.h"
 #include "transport/tcp/tcp.h"
 #include "wire/hdr.h"
@@ -11,6 +13,7 @@
 
 #define IP_S "127.25.0.1" /* the smaller address connects */
 #define IP_L "127.25.0.2"
+#define STRANGER "127.24.0.9" /* smaller than both */
 
 static unsigned long long counter(struct urds_ctx *e, enum urds_counter c)
 {
@@ -89,12 +92,131 @@ static void drop__of_a_flood_ends(void)
 	close(fd);
 }
 
+/* ---------------------------------------------------------------- a bind that fails half-way */
+
+static struct urds_connect_ops late;
+static struct urds_ctx *ctx;
+static struct urds_sock *binding;
+static int stranger;
+
+static struct node *node_of(const char *remote)
+{
+	struct urds_addr l = {{[10] = 0xff, 0xff}, 0}, r = l;
+	struct node *n = NULL;
+	struct peer *p;
+
+	inet_pton(AF_INET, IP_L, l.ip + 12);
+	inet_pton(AF_INET, remote, r.ip + 12);
+	p = peer_find(ctx, &l, &r);
+	if (p) {
+		n = p->node;
+		peer_drop(p);
+	}
+	return n;
+}
+
+static void *send_meanwhile(void *arg)
+{
+	*(ssize_t *)arg = send4(binding, "x", 1, 0, IP_S, 4000);
+	return NULL;
+}
+
+/* The address looks like ours by now: somebody connects, and another thread sends. Then it fails after all. */
+static int listen_too_late(struct urds_transport *t, const struct urds_addr *a, void *user, struct urds_listener **out)
+{
+	pthread_t id;
+	ssize_t sent = 0;
+
+	stranger = raw_client(STRANGER, IP_L);
+	if (stranger < 0 || pthread_create(&id, NULL, send_meanwhile, &sent) != 0)
+		abort();
+	pthread_join(id, NULL);
+	for (uint64_t end = now_ns() + 20000000000ull; now_ns() < end && !(node_of(STRANGER) && node_of(IP_S));)
+		nap_ms(1);
+	if (sent != 1 || !node_of(STRANGER) || !node_of(IP_S))
+		abort();
+	return -URDS_EMFILE;
+}
+
+/* Whatever was freed is not read again unnoticed. */
+static void scribble(void *p[], unsigned n, size_t size)
+{
+	for (unsigned i = 0; i < n; i++) {
+		p[i] = i & 1 ? calloc(1, size) : malloc(size);
+		if (p[i])
+			memset(p[i], 0xa5, size);
+	}
+}
+
+static void bind__that_fails_late(void)
+{
+	const struct urds_connect_ops *was;
+	struct urds_sock *s;
+	void *hog[32];
+	uint8_t m[8];
+
+	ctx = ctx_open(URDS_CONFIG_NO_RECORD);
+	CHECK(ctx && sock_at(ctx, IP_S, 4000));
+	was = ctx->loop->connect;
+	late = *was;
+	late.listen = listen_too_late;
+	binding = urds_socket(ctx);
+	CHECK(binding);
+	ctx->loop->connect = &late;
+	CHECK_ERR(bind4(binding, IP_L, 4001), EMFILE);
+	ctx->loop->connect = was;
+	scribble(hog, 32, sizeof(struct node));
+	/* The message went nowhere: from that address there is none. */
+	CHECK_EQ(urds_close(binding), 0);
+	/* The same address again: it is everybody's. */
+	s = sock_at(ctx, IP_L, 4001);
+	CHECK(s);
+	CHECK(node_of(STRANGER) && node_of(STRANGER) == ctx->nodes);
+	CHECK(node_of(IP_S) && node_of(IP_S) == ctx->nodes);
+	CHECK_EQ(send4(s, "y", 1, 0, IP_S, 4000), 1);
+	CHECK_EQ(send4(s, "z", 1, 0, IP_L, 4001), 1);
+	CHECK_EQ(urds_recv(s, m, sizeof m, 0), 1);
+	CHECK_EQ(m[0], 'z');
+	CHECK_EQ(urds_shutdown(ctx), 0);
+	for (unsigned i = 0; i < 32; i++)
+		free(hog[i]);
+	close(stranger);
+}
+
+/* A bind needs one descriptor, for its listener; it says so if there is none. */
+static void bind__without_descriptors(void)
+{
+	struct rlimit was, few;
+	struct urds_sock *s;
+	int plug[64];
+
+	ctx = ctx_open(URDS_CONFIG_NO_RECORD);
+	CHECK(ctx && sock_at(ctx, IP_S, 4000));
+	s = urds_socket(ctx);
+	CHECK(s && getrlimit(RLIMIT_NOFILE, &was) == 0);
+	for (unsigned i = 0; i < 64; i++)
+		plug[i] = dup(0);
+	few = was;
+	few.rlim_cur = (rlim_t)plug[63] + 1;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+	CHECK_ERR(bind4(s, IP_L, 4001), EMFILE);
+	printf("# %s\n", urds_reason());
+	close(plug[0]);
+	CHECK_EQ(bind4(s, IP_L, 4001), 0);
+	setrlimit(RLIMIT_NOFILE, &was);
+	for (unsigned i = 1; i < 64; i++)
+		close(plug[i]);
+	CHECK_EQ(urds_shutdown(ctx), 0);
+}
+
 int main(int argc, char **argv)
 {
 	own_network();
 	T_INIT(argc, argv);
 	alarm(170 * slow());
 	T_RUN(drop__of_a_flood_ends);
+	T_RUN(bind__that_fails_late);
+	T_RUN(bind__without_descriptors);
 	T_RUN(shutdown__with_a_parked_connection);
 	return t_done();
 }
