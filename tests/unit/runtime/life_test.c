@@ -209,12 +209,80 @@ static void bind__without_descriptors(void)
 	CHECK_EQ(urds_shutdown(ctx), 0);
 }
 
+/* ---------------------------------------------------------------- the default context */
+
+static _Atomic int in_fopen; /* 1: the next call waits there; 2: it does; 3: it is cancelled there */
+
+/* In place of the C library's: where a context in the making can be caught. */
+FILE *fopen(const char *path, const char *mode)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), was = 1;
+
+	if (atomic_compare_exchange_strong(&in_fopen, &was, 2))
+		while (atomic_load(&in_fopen) == 2)
+			nap_ms(1);
+	if (was == 3) {
+		pthread_cancel(pthread_self());
+		pthread_testcancel();
+	}
+	return fd < 0 ? NULL : fdopen(fd, "r");
+}
+
+static void *first_socket(void *arg)
+{
+	return urds_socket(NULL);
+}
+
+/* A thread makes the default context; the child of a fork meanwhile makes its own. */
+static void default__is_made_while_another_thread_forks(void)
+{
+	pthread_t id;
+	pid_t pid;
+
+	atomic_store(&in_fopen, 1);
+	CHECK_EQ(pthread_create(&id, NULL, first_socket, NULL), 0);
+	while (atomic_load(&in_fopen) != 2)
+		nap_ms(1);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		atomic_store(&in_fopen, 0);
+		alarm(20 * slow());
+		_exit(urds_socket(NULL) ? 0 : 1);
+	}
+	atomic_store(&in_fopen, 0);
+	pthread_join(id, NULL);
+	CHECK_EQ(reap_within(pid, 30), 0);
+	CHECK_EQ(urds_shutdown(NULL), 0);
+}
+
+/* The thread that makes it is cancelled: the others still have one. */
+static void default__is_made_by_a_thread_that_is_cancelled(void)
+{
+	pid_t pid = spawn();
+
+	if (pid == 0) {
+		pthread_t id;
+
+		alarm(20 * slow());
+		atomic_store(&in_fopen, 3);
+		if (pthread_create(&id, NULL, first_socket, NULL) != 0)
+			_exit(2);
+		pthread_join(id, NULL);
+		atomic_store(&in_fopen, 0);
+		_exit(urds_socket(NULL) ? 0 : 1);
+	}
+	CHECK_EQ(reap_within(pid, 30), 0);
+}
+
 int main(int argc, char **argv)
 {
 	own_network();
 	T_INIT(argc, argv);
 	alarm(170 * slow());
 	T_RUN(drop__of_a_flood_ends);
+	T_RUN(default__is_made_while_another_thread_forks);
+	T_RUN(default__is_made_by_a_thread_that_is_cancelled);
 	T_RUN(bind__that_fails_late);
 	T_RUN(bind__without_descriptors);
 	T_RUN(shutdown__with_a_parked_connection);
