@@ -35,6 +35,7 @@ static void abandon(struct call_thread *t)
 	t->state = CALL_IN;
 	if (w->list && atomic_load(&s->e->is_dead)) { /* the parent's, or leaked for our sake: nobody is there */
 		w->list = NULL;
+		w->is_asleep = false;
 		memset(&t->batch, 0, sizeof t->batch);
 		t->leads = e = NULL;
 	}

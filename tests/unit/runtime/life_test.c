@@ -275,6 +275,89 @@ static void default__is_made_by_a_thread_that_is_cancelled(void)
 	CHECK_EQ(reap_within(pid, 30), 0);
 }
 
+/* ---------------------------------------------------------------- a call that was left, and a fork */
+
+static jmp_buf out_of_call;
+static _Atomic bool may_jump;
+static pthread_t main_thread;
+
+static void jump_out(int sig)
+{
+	if (call_is_blocked() && atomic_exchange(&may_jump, false))
+		longjmp(out_of_call, 1);
+}
+
+static void *recv_for_ever(void *arg)
+{
+	uint8_t m[8];
+
+	urds_recv(arg, m, sizeof m, 0);
+	return NULL;
+}
+
+/* Once the main thread sleeps beside a leader it is made to jump. */
+static void *make_it_jump(void *arg)
+{
+	while (atomic_load(&ctx->nsleepers) == 0)
+		nap_ms(1);
+	while (atomic_load(&may_jump)) {
+		pthread_kill(main_thread, SIGUSR1);
+		nap_ms(1);
+	}
+	return NULL;
+}
+
+static bool starts_to_lead(struct urds_ctx *e, struct urds_sock *s, pthread_t *id)
+{
+	if (pthread_create(id, NULL, recv_for_ever, s) != 0)
+		return false;
+	while (!atomic_load(&e->leader))
+		nap_ms(1);
+	return true;
+}
+
+/* The child of a thread that had left a sleeping call: its next call sleeps in a context of the child's. */
+static void fork__after_a_call_was_left(void)
+{
+	struct sigaction sa = {.sa_handler = jump_out, .sa_flags = SA_NODEFER};
+	struct urds_sock *s, *r;
+	pthread_t lead, helper;
+	uint8_t m[8];
+	pid_t pid;
+
+	ctx = ctx_open(URDS_CONFIG_NO_RECORD);
+	CHECK(ctx);
+	s = sock_at(ctx, IP_S, 4000);
+	r = sock_at(ctx, IP_S, 4001);
+	CHECK(s && r);
+	main_thread = pthread_self();
+	sigaction(SIGUSR1, &sa, NULL);
+	CHECK(starts_to_lead(ctx, s, &lead));
+	atomic_store(&may_jump, true);
+	CHECK_EQ(pthread_create(&helper, NULL, make_it_jump, NULL), 0);
+	if (setjmp(out_of_call) == 0) {
+		urds_recv(r, m, sizeof m, 0);
+		T_FAIL("the call ended");
+	}
+	pthread_join(helper, NULL);
+	pid = spawn();
+	if (pid == 0) {
+		alarm(20 * slow());
+		ctx = ctx_open(URDS_CONFIG_NO_RECORD);
+		s = sock_at(ctx, IP_L, 4000);
+		r = sock_at(ctx, IP_L, 4001);
+		if (!s || !r || !starts_to_lead(ctx, s, &lead) || set_timeo(r, SO_RCVTIMEO, 50) < 0)
+			_exit(2);
+		if (urds_recv(r, m, sizeof m, 0) >= 0)
+			_exit(3);
+		_exit(atomic_load(&ctx->nsleepers) == 0 && !ctx->sleepers ? 0 : 1);
+	}
+	CHECK_EQ(reap_within(pid, 30), 0);
+	CHECK_EQ(urds_close(s), 0);
+	pthread_join(lead, NULL);
+	CHECK_EQ(urds_shutdown(ctx), 0);
+}
+
 int main(int argc, char **argv)
 {
 	own_network();
@@ -283,6 +366,7 @@ int main(int argc, char **argv)
 	T_RUN(drop__of_a_flood_ends);
 	T_RUN(default__is_made_while_another_thread_forks);
 	T_RUN(default__is_made_by_a_thread_that_is_cancelled);
+	T_RUN(fork__after_a_call_was_left);
 	T_RUN(bind__that_fails_late);
 	T_RUN(bind__without_descriptors);
 	T_RUN(shutdown__with_a_parked_connection);
