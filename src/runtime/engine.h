@@ -188,6 +188,7 @@ struct peer {
 		struct urds_link *link;
 		struct urds_path_rest path;
 		uint8_t kind;
+		bool is_missed; /* its connection has something, and there was no memory */
 	} rest;
 	struct path **more;	/* slots 1..7, or NULL */
 	struct parked_link *parked; /* URDS_PARKED_MAX, or NULL */

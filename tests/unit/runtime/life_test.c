@@ -358,6 +358,71 @@ static void fork__after_a_call_was_left(void)
 	CHECK_EQ(urds_shutdown(ctx), 0);
 }
 
+/* ---------------------------------------------------------------- no memory */
+
+static struct urds_mem_ops lean;
+static const struct urds_mem_ops *rich;
+static _Atomic bool no_paths;
+static _Atomic unsigned refused;
+
+static void *lean_alloc(struct urds_mem *mem, size_t bytes)
+{
+	if (bytes == sizeof(struct path) && atomic_load(&no_paths)) {
+		atomic_fetch_add(&refused, 1);
+		return NULL;
+	}
+	return rich->alloc(mem, bytes);
+}
+
+static bool rests(struct urds_ctx *e)
+{
+	bool yes = false;
+
+	urds_rwlock_read_acquire(&e->table);
+	for (uint32_t i = 0; i < e->heads_size; i++)
+		for (struct peer *p = e->heads[i]; p; p = p->hash_next) {
+			urds_lock_acquire(&p->lock);
+			yes |= p->rest.link != NULL;
+			urds_lock_release(&p->lock);
+		}
+	urds_rwlock_read_release(&e->table);
+	return yes;
+}
+
+/* A message comes for a path that rests, when there is no memory to wake it: it is read when there is some. */
+static void rest__without_memory_to_wake(void)
+{
+	struct urds_ctx *ca = ctx_open(URDS_CONFIG_NO_RECORD), *cb = ctx_open(URDS_CONFIG_NO_RECORD);
+	struct urds_sock *a, *b;
+	uint8_t m[8];
+
+	CHECK(ca && cb);
+	ca->cfg.rest_ns = cb->cfg.rest_ns = URDS_MS(20);
+	a = sock_at(ca, IP_S, 4000);
+	b = sock_at(cb, IP_L, 4000);
+	CHECK(a && b);
+	CHECK_EQ(send4(a, "1", 1, 0, IP_L, 4000), 1);
+	CHECK_EQ(urds_recv(b, m, sizeof m, 0), 1);
+	CHECK_EQ(urds_close(a), 0);
+	CHECK_EQ(urds_close(b), 0);
+	EVENTUALLY(rests(ca) && rests(cb));
+	a = sock_at(ca, IP_S, 4000);
+	b = sock_at(cb, IP_L, 4000);
+	CHECK(a && b && set_timeo(b, SO_RCVTIMEO, 5000 * slow()) == 0);
+	rich = cb->pool.mem.ops;
+	lean = *rich;
+	lean.alloc = lean_alloc;
+	atomic_store(&no_paths, true);
+	cb->pool.mem.ops = &lean;
+	CHECK_EQ(send4(a, "2", 1, 0, IP_L, 4000), 1);
+	EVENTUALLY(atomic_load(&refused) > 0);
+	atomic_store(&no_paths, false);
+	CHECK_EQ(urds_recv(b, m, sizeof m, 0), 1);
+	CHECK_EQ(m[0], '2');
+	CHECK_EQ(urds_shutdown(ca), 0);
+	CHECK_EQ(urds_shutdown(cb), 0);
+}
+
 int main(int argc, char **argv)
 {
 	own_network();
@@ -368,6 +433,7 @@ int main(int argc, char **argv)
 	T_RUN(default__is_made_by_a_thread_that_is_cancelled);
 	T_RUN(fork__after_a_call_was_left);
 	T_RUN(bind__that_fails_late);
+	T_RUN(rest__without_memory_to_wake);
 	T_RUN(bind__without_descriptors);
 	T_RUN(shutdown__with_a_parked_connection);
 	return t_done();
