@@ -10,6 +10,7 @@
 #include "wire/hdr.h"
 
 #include "engine.h"
+#include "sanitized.h"
 
 #define IP_S "127.25.0.1" /* the smaller address connects */
 #define IP_L "127.25.0.2"
@@ -18,6 +19,16 @@
 static unsigned long long counter(struct urds_ctx *e, enum urds_counter c)
 {
 	return (unsigned long long)atomic_load(&e->counters[c]);
+}
+
+/* The peer @remote of IP_L, with a reference; or NULL. */
+static struct peer *peer_of_l(struct urds_ctx *e, const char *remote)
+{
+	struct urds_addr l = {{[10] = 0xff, 0xff}, 0}, r = l;
+
+	inet_pton(AF_INET, IP_L, l.ip + 12);
+	inet_pton(AF_INET, remote, r.ip + 12);
+	return peer_find(e, &l, &r);
 }
 
 /* A connection of a program that is no peer, from @from to the service port of @to; or -1. */
@@ -77,18 +88,25 @@ static enum urds_rx_how flood_rx(struct urds_link *l, const struct urds_iov *v, 
 static void drop__of_a_flood_ends(void)
 {
 	struct urds_ctx *e = ctx_open(URDS_CONFIG_NO_RECORD);
+	struct peer *p;
 	int fd;
 
 	CHECK(e && sock_at(e, IP_L, 4000));
 	fd = raw_client(IP_S, IP_L);
 	CHECK(fd >= 0);
 	EVENTUALLY(atomic_load(&urds_tcp_stats(e->tcp)->accepts) == 1);
+	EVENTUALLY((p = peer_of_l(e, IP_S)) != NULL);
+	EVENTUALLY(p->path0 && atomic_load(&p->path0->link));
 	flood = *e->tcp->data;
 	flood.rx = flood_rx;
 	e->tcp->data = &flood;
-	CHECK_EQ(urds_shutdown(e), 0);
+	atomic_store(&p->path0->must_drop, true);
+	path_receive(p->path0);
 	printf("# read %llu MiB\n", atomic_load(&flooded) >> 20);
 	CHECK(atomic_load(&flooded) > 0 && atomic_load(&flooded) < FLOOD_MAX);
+	CHECK(!atomic_load(&p->path0->link));
+	peer_drop(p);
+	CHECK_EQ(urds_shutdown(e), 0);
 	close(fd);
 }
 
@@ -101,13 +119,9 @@ static int stranger;
 
 static struct node *node_of(const char *remote)
 {
-	struct urds_addr l = {{[10] = 0xff, 0xff}, 0}, r = l;
+	struct peer *p = peer_of_l(ctx, remote);
 	struct node *n = NULL;
-	struct peer *p;
 
-	inet_pton(AF_INET, IP_L, l.ip + 12);
-	inet_pton(AF_INET, remote, r.ip + 12);
-	p = peer_find(ctx, &l, &r);
 	if (p) {
 		n = p->node;
 		peer_drop(p);
@@ -423,6 +437,95 @@ static void rest__without_memory_to_wake(void)
 	CHECK_EQ(urds_shutdown(cb), 0);
 }
 
+/* ---------------------------------------------------------------- every peer */
+
+#define PEERS 200
+
+#if defined(__GLIBC__) && !SANITIZED
+static _Thread_local bool no_malloc;
+extern void *__libc_malloc(size_t bytes);
+
+void *malloc(size_t bytes)
+{
+	return no_malloc ? NULL : __libc_malloc(bytes);
+}
+#else
+static bool no_malloc; /* here it does not fail */
+#endif
+
+struct visits {
+	unsigned of[2 * PEERS], n;
+	bool grow;
+};
+
+static int peers_make(unsigned from, unsigned n)
+{
+	struct urds_addr to = {{[10] = 0xff, 0xff, 127, 26}, 0};
+
+	for (unsigned i = from; i < from + n; i++) {
+		struct peer *p;
+
+		to.ip[14] = (uint8_t)(i / 250);
+		to.ip[15] = (uint8_t)(1 + i % 250);
+		p = peer_get(ctx->nodes, &to);
+		if (!p)
+			return -1;
+		peer_drop(p);
+	}
+	return 0;
+}
+
+static void visit(struct peer *p, void *arg)
+{
+	struct visits *v = arg;
+	const uint8_t *ip = p->core.remote.ip;
+
+	v->of[ip[14] * 250u + ip[15] - 1u]++;
+	/* In the middle of it the table grows, and its chains are laid anew. */
+	if (++v->n == 50 && v->grow && peers_make(PEERS, PEERS) < 0)
+		abort();
+}
+
+static void each_peer__is_visited(void)
+{
+	static struct visits v;
+
+	ctx = ctx_open(URDS_CONFIG_NO_RECORD);
+	CHECK(ctx && sock_at(ctx, IP_S, 4000));
+	peer_each(ctx, visit, &v);
+	CHECK_EQ(v.n, 0);
+	CHECK_EQ(peers_make(0, PEERS), 0);
+	CHECK(ctx->npeers == PEERS && ctx->heads_size > 32);
+	no_malloc = true;
+	peer_each(ctx, visit, &v);
+	no_malloc = false;
+	for (unsigned i = 0; i < PEERS; i++)
+		CHECK_EQ(v.of[i], 1);
+	memset(&v, 0, sizeof v);
+	v.grow = true;
+	peer_each(ctx, visit, &v);
+	CHECK_EQ(ctx->npeers, 2 * PEERS);
+	for (unsigned i = 0; i < PEERS; i++)
+		CHECK(v.of[i] >= 1);
+	/* One chain of them all, as where there was no memory to grow. */
+	urds_rwlock_write_acquire(&ctx->table);
+	for (uint32_t i = 1; i < ctx->heads_size; i++)
+		while (ctx->heads[i]) {
+			struct peer *p = ctx->heads[i];
+
+			ctx->heads[i] = p->hash_next;
+			p->hash_next = ctx->heads[0];
+			ctx->heads[0] = p;
+		}
+	ctx->heads_size = 1;
+	urds_rwlock_write_release(&ctx->table);
+	memset(&v, 0, sizeof v);
+	peer_each(ctx, visit, &v);
+	for (unsigned i = 0; i < 2 * PEERS; i++)
+		CHECK_EQ(v.of[i], 1);
+	CHECK_EQ(urds_shutdown(ctx), 0);
+}
+
 int main(int argc, char **argv)
 {
 	own_network();
@@ -433,6 +536,7 @@ int main(int argc, char **argv)
 	T_RUN(default__is_made_by_a_thread_that_is_cancelled);
 	T_RUN(fork__after_a_call_was_left);
 	T_RUN(bind__that_fails_late);
+	T_RUN(each_peer__is_visited);
 	T_RUN(rest__without_memory_to_wake);
 	T_RUN(bind__without_descriptors);
 	T_RUN(shutdown__with_a_parked_connection);
