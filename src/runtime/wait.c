@@ -27,6 +27,8 @@
 #define LEAD_IDLE_NS URDS_MS(100)
 /* A leader that was lost is called again this often: it may only have been slow. */
 #define CALL_AGAIN_NS URDS_SEC(1)
+/* A listener without a descriptor tries again this often: it is not told when the program closes one. */
+#define STARVED_NS URDS_MS(100)
 /* A spin that misses this often in a row is not tried for a while. */
 #define SPIN_MISSES_MAX 16
 #define SPIN_RETRY 64
@@ -198,11 +200,16 @@ void loop_main(void *arg)
 {
 	struct urds_ctx *e = arg;
 	struct missed missed = {0};
+	urds_ns accept_at = 0;
 
 	me.is_loop = true;
 	while (!atomic_load(&e->stop)) {
-		urds_ns now = urds_clock_ns();
+		urds_ns now = urds_clock_ns(), limit;
 
+		if (urds_tcp_is_starved(e->tcp) && now >= accept_at) {
+			accept_at = now + STARVED_NS;
+			urds_tcp_unstarve(e->tcp);
+		}
 		atomic_store(&e->loop_polls, 1);
 		if (is_led(e, now)) {
 			atomic_store(&e->loop_polls, 0);
@@ -218,7 +225,8 @@ void loop_main(void *arg)
 			nap(e, urds_clock_ns() + BUSY_NS);
 			continue;
 		}
-		poll_once(e, now, mind_leader(e, &missed, now));
+		limit = mind_leader(e, &missed, now);
+		poll_once(e, now, urds_tcp_is_starved(e->tcp) ? shorter(limit, STARVED_NS) : limit);
 		atomic_store(&e->loop_polls, 0);
 		run_all(e);
 		me.takes_lead = false;

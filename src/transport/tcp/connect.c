@@ -184,8 +184,15 @@ static void accept_all(struct urds_poll_src *src, unsigned events)
 	}
 }
 
-void urds_tcp_unstarve(struct tcp *t)
+bool urds_tcp_is_starved(struct urds_transport *base)
 {
+	return atomic_load_explicit(&urds_tcp_of(base)->any_starved, memory_order_relaxed);
+}
+
+void urds_tcp_unstarve(struct urds_transport *base)
+{
+	struct tcp *t = urds_tcp_of(base);
+
 	if (!atomic_exchange_explicit(&t->any_starved, false, memory_order_relaxed))
 		return;
 	urds_lock_acquire(&t->lock);
