@@ -5,6 +5,7 @@
 #include "lib/api.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +105,7 @@ int urds_open(const struct urds_config *user, struct urds_ctx **out)
 {
 	struct urds_config c = {0};
 	struct engine_config cfg;
-	int rc;
+	int rc, cancel;
 
 	if (user) {
 		if (user->size < offsetof(struct urds_config, reserved) || user->size > sizeof c)
@@ -135,7 +136,10 @@ int urds_open(const struct urds_config *user, struct urds_ctx **out)
 		.rest_ns = URDS_REST_NS,
 		.memory_max = c.memory_max ? c.memory_max : memory_default(),
 	};
+	/* It reads a file with the C library's functions, where a thread could be cancelled. */
+	cancel = urds_cancel_off();
 	rc = engine_new(&cfg, out);
+	urds_cancel_back(cancel);
 	if (rc < 0)
 		return urds_fail(-rc, "urds_open: out of memory or descriptors");
 	(*out)->take_record = take_record;
@@ -144,10 +148,24 @@ int urds_open(const struct urds_config *user, struct urds_ctx **out)
 	return 0;
 }
 
+/* Another thread of the parent may have been making its default context. */
+static void default_fork_child(void) URDS_UNCHECKED
+{
+	urds_lock_init(&default_lock);
+}
+
+static void default_setup(void)
+{
+	pthread_atfork(NULL, NULL, default_fork_child);
+}
+
 struct urds_ctx *urds_ctx_of(struct urds_ctx *ctx)
 {
+	static struct urds_once once;
+
 	if (ctx)
 		return ctx;
+	urds_once(&once, default_setup);
 	urds_lock_acquire(&default_lock);
 	/* A fork child's default is its own. */
 	if (!default_ctx || atomic_load(&default_ctx->is_dead)) {
@@ -206,6 +224,8 @@ int urds_fail_bind(int rc, const struct urds_addr *a, uint16_t port, bool is_our
 	if (rc == -URDS_EADDRNOTAVAIL)
 		return urds_fail(URDS_EADDRNOTAVAIL,
 				 "bind %s: not an address of this host; see 'ip addr' for those that are", text);
+	if (rc == -URDS_EMFILE)
+		return urds_fail(URDS_EMFILE, "bind %s: no descriptor left; raise the limit of open files (ulimit -n)", text);
 	return urds_fail(-rc, "bind %s: %s", text, rc == -URDS_EINVAL ? "invalid, or already bound" : "failed");
 }
 
@@ -246,6 +266,7 @@ int urds_reset(struct urds_ctx *ctx, const struct sockaddr *local, const struct 
 	if (!p)
 		return urds_fail(URDS_ENOTCONN, "urds_reset: these two addresses have no connection");
 	n = peer_reset(p);
+	engine_run_loop(e); /* the other end, if it is here */
 	peer_drop(p);
 	return (int)n;
 }

@@ -35,6 +35,7 @@ static void abandon(struct call_thread *t)
 	t->state = CALL_IN;
 	if (w->list && atomic_load(&s->e->is_dead)) { /* the parent's, or leaked for our sake: nobody is there */
 		w->list = NULL;
+		w->is_asleep = false;
 		memset(&t->batch, 0, sizeof t->batch);
 		t->leads = e = NULL;
 	}
@@ -250,8 +251,10 @@ void promote_sleeper(struct urds_ctx *e)
 	if (!atomic_load(&e->nsleepers))
 		return;
 	urds_lock_acquire(&e->sleepers_lock);
-	if (e->sleepers)
+	if (e->sleepers) {
+		urds_request_awake(&e->sleepers->req); /* it may only be about to sleep */
 		urds_futex_wake(&e->sleepers->req.state, 1);
+	}
 	urds_lock_release(&e->sleepers_lock);
 }
 

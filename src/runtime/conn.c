@@ -63,6 +63,8 @@ static struct path *path_of(struct urds_link *l)
 	h = peer_path_awake(p, mark_of(l->user));
 	if (h)
 		peer_hold(p);
+	else
+		p->rest.is_missed = true;
 	urds_lock_release(&p->lock);
 	return h;
 }
@@ -134,7 +136,7 @@ static void park(struct peer *p, unsigned k, struct urds_link *l, struct todo *t
 	add(t, TODO_PARKED, NULL, l);
 }
 
-static void unpark(struct peer *p, unsigned k)
+void unpark(struct peer *p, unsigned k)
 {
 	p->parked[k] = (struct parked_link){0};
 	for (unsigned i = 0; i < URDS_PARKED_MAX; i++)
@@ -727,6 +729,24 @@ static void poll_path(struct peer *p, struct path *h, urds_ns now)
 	h->poll_at = now + step;
 }
 
+/* Something came for a path that rested, and there was no memory to wake it. */
+static void read_missed(struct peer *p, urds_ns now)
+{
+	struct path *h = NULL;
+	bool again;
+
+	urds_lock_acquire(&p->lock);
+	if (p->rest.is_missed)
+		h = peer_path_awake(p, 0);
+	again = p->rest.is_missed && !h;
+	p->rest.is_missed = again;
+	urds_lock_release(&p->lock);
+	if (again)
+		timer_earlier(p, now + URDS_MS(10));
+	else if (h)
+		path_receive(h);
+}
+
 void peer_timer(struct peer *p, urds_ns now)
 {
 	struct path *poll[URDS_PATHS_MAX], *ack[URDS_PATHS_MAX], *end[URDS_PATHS_MAX];
@@ -780,6 +800,7 @@ void peer_timer(struct peer *p, urds_ns now)
 		if (h && atomic_load(&h->is_ready))
 			path_receive(h); /* was put off for want of memory */
 	}
+	read_missed(p, now);
 }
 
 unsigned peer_reset(struct peer *p)

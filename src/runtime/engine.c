@@ -176,11 +176,33 @@ struct node *node_find(struct urds_ctx *e, const struct urds_addr *a)
 	return n;
 }
 
+/* node_lock held. It came to nothing, but peers may have been made of it meanwhile: it waits for the next try. */
+static void node_lose(struct node *n)
+{
+	n->next = n->e->lost;
+	n->e->lost = n;
+}
+
+/* node_lock held. */
+static struct node *node_lost(struct urds_ctx *e, const struct urds_addr *a)
+{
+	struct node **at = &e->lost, *n;
+
+	while (*at && !urds_addr_eq(&(*at)->addr, a))
+		at = &(*at)->next;
+	n = *at;
+	if (n)
+		*at = n->next;
+	return n;
+}
+
 static int node_new(struct urds_ctx *e, const struct urds_addr *a, struct node **out)
 {
-	struct node *n = urds_alloc(&e->pool.mem, sizeof *n);
+	struct node *n = node_lost(e, a);
 	int rc = 0;
 
+	if (!n)
+		n = urds_alloc(&e->pool.mem, sizeof *n);
 	if (!n)
 		return -URDS_ENOMEM;
 	n->e = e;
@@ -188,7 +210,7 @@ static int node_new(struct urds_ctx *e, const struct urds_addr *a, struct node *
 	if (e->take_record && e->cfg.record)
 		rc = e->take_record(n);
 	if (rc < 0)
-		urds_free(&e->pool.mem, n, sizeof *n);
+		node_lose(n);
 	else
 		*out = n;
 	return rc;
@@ -204,6 +226,8 @@ static int node_listen(struct node *n)
 	rc = e->loop->connect->listen(e->loop, &n->addr, n, &n->loop);
 	if (rc < 0)
 		e->tcp->connect->unlisten(n->tcp);
+	if (rc < 0)
+		n->tcp = n->loop = NULL;
 	return rc;
 }
 
@@ -237,6 +261,13 @@ static void now_ours(struct peer *p, void *arg)
 		peer_reset(p);
 }
 
+/* Connections that came while the address looked like ours. */
+static void not_ours(struct peer *p, void *arg)
+{
+	if (urds_addr_eq(&p->core.local, arg))
+		peer_reset(p);
+}
+
 /* Its first socket takes its port before anyone can connect: messages for it may be waiting. */
 static int node_make(struct urds_ctx *e, const struct urds_addr *a, struct urds_sock *s,
 		     const struct urds_endpoint *at, struct node **out, void **record)
@@ -262,7 +293,8 @@ undo_port:
 undo_node:
 	node_unlink(n);
 	*record = n->record;
-	urds_free(&e->pool.mem, n, sizeof *n);
+	n->record = NULL;
+	node_lose(n);
 	return rc;
 }
 
@@ -289,6 +321,11 @@ int node_get(struct urds_ctx *e, const struct urds_addr *a, struct urds_sock *s,
 		e->drop_record(record);
 	if (rc == 0 && is_new)
 		peer_each(e, now_ours, &n->addr);
+	if (rc < 0 && is_new) {
+		struct urds_addr lost = *a;
+
+		peer_each(e, not_ours, &lost);
+	}
 	return rc;
 }
 
@@ -340,6 +377,21 @@ static void end_links(struct peer *p, void *arg)
 
 static void drop_links(struct peer *p, void *arg)
 {
+	/* First what is parked: it would take the place of the first connection that ends, and stay. */
+	for (unsigned k = 0; k < URDS_PARKED_MAX; k++) {
+		struct urds_link *l;
+
+		urds_lock_acquire(&p->lock);
+		l = p->parked ? p->parked[k].link : NULL;
+		if (l) {
+			urds_buf_drop(p->parked[k].buf);
+			unpark(p, k);
+			urds_peer_unparked(&p->core, k);
+		}
+		urds_lock_release(&p->lock);
+		if (l)
+			l->t->connect->close(l, URDS_CLOSE_NOW);
+	}
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		struct urds_link *l;
 		struct path *h = peer_path_get(p, i, false);
@@ -358,12 +410,6 @@ static void drop_links(struct peer *p, void *arg)
 		urds_lock_release(&p->lock);
 		if (l)
 			l->t->connect->close(l, URDS_CLOSE_NOW);
-	}
-	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
-		if (!p->parked[k].link)
-			continue;
-		urds_buf_drop(p->parked[k].buf);
-		p->parked[k].link->t->connect->close(p->parked[k].link, URDS_CLOSE_NOW);
 	}
 }
 
@@ -387,16 +433,22 @@ static void settle(struct urds_ctx *e, bool links, urds_ns until)
 	}
 }
 
-static void destroy(struct urds_ctx *e)
+static void nodes_free(struct urds_ctx *e, struct node *n)
 {
-	struct node *n;
+	struct node *next;
 
-	peers_free(e);
-	while ((n = e->nodes) != NULL) {
-		e->nodes = n->next;
+	for (; n; n = next) {
+		next = n->next;
 		urds_localmap_fini(&n->map, &e->pool.mem);
 		urds_free(&e->pool.mem, n, sizeof *n);
 	}
+}
+
+static void destroy(struct urds_ctx *e)
+{
+	peers_free(e);
+	nodes_free(e, e->nodes);
+	nodes_free(e, e->lost);
 	urds_bindtab_fini(&e->bound);
 	urds_memory_fini(&e->past, &e->pool.mem);
 	urds_tcp_free(e->tcp);

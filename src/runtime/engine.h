@@ -90,6 +90,7 @@ struct urds_sock {
 	struct node *node;	       /* once bound */
 	_Atomic bool is_closed; /* calls fail with EBADF */
 	bool is_gone;		/* table lock: out of all tables */
+	bool has_left;		/* a port, when a bind failed half-way: it may have sent before */
 	_Atomic bool is_nonblock;
 	_Atomic bool is_watched; /* a descriptor exists and may be polled */
 	uint32_t forks;		 /* sock_forks when it was made */
@@ -188,6 +189,7 @@ struct peer {
 		struct urds_link *link;
 		struct urds_path_rest path;
 		uint8_t kind;
+		bool is_missed; /* its connection has something, and there was no memory */
 	} rest;
 	struct path **more;	/* slots 1..7, or NULL */
 	struct parked_link *parked; /* URDS_PARKED_MAX, or NULL */
@@ -238,6 +240,7 @@ struct urds_ctx {
 
 	struct urds_rwlock table; /* nodes, peers, bound, socks */
 	struct node *nodes;
+	struct node *lost; /* node_lock: tries that came to nothing; peers may point to them */
 	struct peer **heads;
 	uint32_t heads_size, npeers;
 	_Atomic uint32_t kept_chunks; /* held by idle paths because messages in them are unread */
@@ -342,6 +345,8 @@ void path_end(struct path *p);	     /* rx role held: the connection is gone */
 void peer_timer(struct peer *p, urds_ns now);
 void peer_rearm(struct peer *p, urds_ns now);
 void parked_readable(struct peer *p, struct urds_link *l);
+/* Peer lock held: forgets parked @k; its link and its buffer are the caller's. */
+void unpark(struct peer *p, unsigned k);
 
 /* ---- timer.c */
 void timer_set(struct peer *p, urds_ns at); /* URDS_NEVER: none */

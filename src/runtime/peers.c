@@ -302,25 +302,43 @@ void peer_collect(struct peer *p)
 		peer_drop(p);
 }
 
+/* How many peers are looked at for one visit to the table. */
+#define EACH_MAX 32
+
+/* Without an allocation: a socket's close must find its messages when there is no memory either. */
 void peer_each(struct urds_ctx *e, void (*fn)(struct peer *p, void *arg), void *arg)
 {
-	struct peer **all;
-	uint32_t n = 0;
+	struct peer *some[EACH_MAX], *last = NULL, *p;
+	uint32_t at = 0, size = 0, n;
 
-	urds_rwlock_read_acquire(&e->table);
-	all = e->npeers ? malloc(e->npeers * sizeof *all) : NULL;
-	for (uint32_t i = 0; all && i < e->heads_size; i++) {
-		for (struct peer *p = e->heads[i]; p; p = p->hash_next) {
-			peer_hold(p);
-			all[n++] = p;
+	do {
+		n = 0;
+		urds_rwlock_read_acquire(&e->table);
+		/* Its bucket again if that one is gone or the table has grown: rather twice than never. */
+		if (last && !last->is_gone && size == e->heads_size)
+			p = last->hash_next;
+		else
+			p = at < e->heads_size ? e->heads[at] : NULL;
+		size = e->heads_size;
+		for (;;) {
+			for (; p && n < EACH_MAX; p = p->hash_next) {
+				peer_hold(p);
+				some[n++] = p;
+			}
+			if (n == EACH_MAX || ++at >= size)
+				break;
+			p = e->heads[at];
 		}
-	}
-	urds_rwlock_read_release(&e->table);
-	for (uint32_t i = 0; i < n; i++) {
-		fn(all[i], arg);
-		peer_drop(all[i]);
-	}
-	free(all);
+		urds_rwlock_read_release(&e->table);
+		if (last)
+			peer_drop(last);
+		for (uint32_t i = 0; i < n; i++) {
+			fn(some[i], arg);
+			if (i < EACH_MAX - 1)
+				peer_drop(some[i]);
+		}
+		last = n == EACH_MAX ? some[EACH_MAX - 1] : NULL;
+	} while (last);
 }
 
 void peers_free(struct urds_ctx *e)

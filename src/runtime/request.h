@@ -140,6 +140,14 @@ static inline bool urds_request_sleep(struct urds_request *r, uint32_t *word)
 	return false;
 }
 
+/* Anyone who knows that the block is there: nobody sleeps for it any more. Whoever was to sleep by a word from before
+ * does not begin, or with a futex_wake comes out; and complete() does not ask for one. */
+static inline void urds_request_awake(struct urds_request *r)
+{
+	(void)atomic_fetch_and_explicit(&r->state, ~(uint32_t)URDS_REQUEST_WAITER,
+					URDS_MO(request_awake, memory_order_relaxed));
+}
+
 /* Owner, once it is over: the completer's result, or minus the reason of the cancel. */
 static inline int urds_request_result(struct urds_request *r)
 {

@@ -9,6 +9,9 @@
 
 /* Read from one path before others have their turn. */
 #define DRIVE_BYTES (128u << 10)
+/* What a connection that must go has brought until then: far more than a receive buffer, and beyond one no byte
+ * was acknowledged when that was decided. */
+#define DROP_BYTES (64u << 20)
 /* The CPU of the peer's packets is asked for once in so many drives; it changes when a scheduler moves a process. */
 #define CPU_AGE_MAX 64
 /* Memory was short: look again after this. */
@@ -223,8 +226,8 @@ static int decode(struct path *h)
 
 enum drive { DRIVE_DONE, DRIVE_MORE, DRIVE_END };
 
-/* Rx role held: reads until there is nothing, or enough. */
-static enum drive drive(struct path *h, struct urds_link *l)
+/* Rx role held: reads until there is nothing, or enough. What was read is added to *sum. */
+static enum drive drive(struct path *h, struct urds_link *l, size_t *sum)
 {
 	size_t total = 0;
 
@@ -284,6 +287,7 @@ static enum drive drive(struct path *h, struct urds_link *l)
 		if (decode(h) < 0)
 			return DRIVE_END;
 		total += got;
+		*sum += got;
 		if (got < asked && !h->rx_fresh && !atomic_load_explicit(&h->rx_ended, memory_order_acquire))
 			return DRIVE_DONE; /* a short read has drained the socket */
 		if (total >= DRIVE_BYTES || waiter_is_over())
@@ -321,14 +325,16 @@ void path_rx_idle(struct path *h)
 	}
 }
 
-/* Rx role held. What must go is read to its end as far as it is there, then ended. */
+/* Rx role held. What must go is read to its end as far as it is there, then ended; one that sends faster than we
+ * read has no end. */
 static void drop(struct path *h, struct urds_link *l)
 {
+	size_t sum = 0;
 	enum drive d;
 
 	do
-		d = drive(h, l);
-	while (d == DRIVE_MORE);
+		d = drive(h, l, &sum);
+	while (d == DRIVE_MORE && sum < DROP_BYTES);
 	if (atomic_load(&h->link) == l)
 		path_end(h);
 }
@@ -340,11 +346,12 @@ void path_receive(struct path *h)
 	for (;;) {
 		struct urds_link *l = atomic_load_explicit(&h->link, memory_order_acquire);
 		enum drive d = DRIVE_DONE;
+		size_t sum = 0;
 
 		if (l && atomic_load(&h->must_drop)) {
 			drop(h, l);
 		} else if (l) {
-			d = drive(h, l);
+			d = drive(h, l, &sum);
 			if (d == DRIVE_END)
 				path_end(h);
 			else if (d == DRIVE_DONE)

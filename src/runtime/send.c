@@ -37,6 +37,7 @@ static _Thread_local struct {
 /* The path to @to, with a reference on its peer for the caller. */
 static int route(struct urds_sock *s, const struct urds_addr *to, struct path **out)
 {
+	struct node *n = s->node;
 	struct path *h, *was;
 	struct peer *p;
 
@@ -49,7 +50,7 @@ static int route(struct urds_sock *s, const struct urds_addr *to, struct path **
 		*out = h;
 		return 0;
 	}
-	p = peer_get(s->node, to);
+	p = n ? peer_get(n, to) : NULL; /* its bind may fail meanwhile */
 	if (!p)
 		return -URDS_ENOMEM;
 	urds_lock_acquire(&p->lock);

@@ -148,14 +148,18 @@ out:
 	return rc;
 }
 
+static void cancel_all(struct urds_sock *s, bool disown);
+
 void sock_leave_port(struct urds_sock *s)
 {
 	urds_rwlock_write_acquire(&s->e->table);
-	if (!atomic_load(&s->is_closed))
+	if (!s->is_gone) /* is_closed alone leaves it there: sock_shut() */
 		urds_bindtab_remove(&s->e->bound, &s->bound);
 	memset(&s->bound, 0, sizeof s->bound);
 	s->node = NULL;
+	s->has_left = true;
 	urds_rwlock_write_release(&s->e->table);
+	cancel_all(s, false); /* what it has sent meanwhile: from an address that is not ours */
 }
 
 int sock_bind(struct urds_sock *s, const struct urds_endpoint *at)
@@ -203,6 +207,8 @@ bool sock_flip(struct urds_sock *s, bool congested)
 	struct node *n = s->node;
 	int rc;
 
+	if (!n)
+		return false; /* it has left its port */
 	urds_lock_acquire(&n->map_lock);
 	rc = urds_localmap_flip(&n->map, &s->e->pool.mem, s->bound.at.port, congested);
 	atomic_store(&n->map_gen, n->map.gen);
@@ -433,7 +439,7 @@ static void cancel_at(struct peer *p, void *arg)
 {
 	struct cancel_arg *a = arg;
 
-	if (p->node != a->s->node || (a->to && !urds_addr_eq(&p->core.remote, a->to)))
+	if ((p->node != a->s->node && !a->s->has_left) || (a->to && !urds_addr_eq(&p->core.remote, a->to)))
 		return;
 	if (a->disown) {
 		urds_lock_acquire(&p->lock);
@@ -460,6 +466,13 @@ static void cancel_at(struct peer *p, void *arg)
 void sock_cancel(struct urds_sock *s, const struct urds_endpoint *to)
 {
 	struct cancel_arg a = {.s = s, .to = &to->addr, .dport = to->port};
+
+	peer_each(s->e, cancel_at, &a);
+}
+
+static void cancel_all(struct urds_sock *s, bool disown)
+{
+	struct cancel_arg a = {.s = s, .dport = -1, .disown = disown};
 
 	peer_each(s->e, cancel_at, &a);
 }
@@ -501,7 +514,6 @@ struct urds_sock *sock_first(struct urds_ctx *e, bool unshut)
 void sock_close(struct urds_sock *s)
 {
 	struct urds_ctx *e = s->e;
-	struct cancel_arg a = {.s = s, .dport = -1, .disown = true};
 	bool flipped = false;
 
 	urds_rwlock_write_acquire(&e->table);
@@ -533,8 +545,8 @@ void sock_close(struct urds_sock *s)
 	urds_lock_release(&s->tx_lock);
 	if (flipped)
 		maps_push(s->node);
-	if (s->node)
-		peer_each(e, cancel_at, &a);
+	if (s->node || s->has_left)
+		cancel_all(s, true);
 	if (urds_loop_pending(e->loop))
 		engine_run_loop(e);
 	sock_close_fds(s);

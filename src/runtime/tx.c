@@ -6,6 +6,7 @@
 
 #include "platform/clock.h"
 #include "platform/futex.h"
+#include "transport/loop/loop.h"
 
 #define ROUNDS_MAX 8 /* of notes from other threads; then the role is passed on */
 #define SENDS_MAX 8  /* send calls in one round */
@@ -133,6 +134,7 @@ static void transmit_round(struct path *h)
 	struct peer *p = h->peer;
 	struct urds_tx_env env = {0};
 	struct urds_probe us;
+	int sends = 0;
 
 	if (!l)
 		return;
@@ -147,9 +149,10 @@ static void transmit_round(struct path *h)
 		env.ack = atomic_load_explicit(&h->rx_ack, memory_order_acquire);
 		env.want_ack = atomic_exchange_explicit(&h->wants_ack, false, memory_order_relaxed);
 	}
-	for (int i = 0; i < SENDS_MAX; i++)
-		if (send_once(h, l, &env))
-			break;
+	while (sends < SENDS_MAX && !send_once(h, l, &env))
+		sends++;
+	if (sends == SENDS_MAX) /* perhaps not all: soon again, after others had their turn */
+		path_gather(h, urds_clock_ns());
 	if (atomic_load(&h->tx.want) & URDS_WANT_ACK)
 		ack_later(h); /* no room, or no memory for it */
 	if (atomic_load_explicit(&h->tx.log.tombs, memory_order_relaxed) > 0) {
@@ -241,6 +244,9 @@ bool flush_dirty(struct urds_ctx *e, urds_ns due)
 		peer_drop(h->peer);
 		any = true;
 	}
+	/* What went out in memory: nobody else is told of it. */
+	if (any && urds_loop_pending(e->loop))
+		engine_run_loop(e);
 	return any;
 }
 

@@ -27,6 +27,8 @@
 #define LEAD_IDLE_NS URDS_MS(100)
 /* A leader that was lost is called again this often: it may only have been slow. */
 #define CALL_AGAIN_NS URDS_SEC(1)
+/* A listener without a descriptor tries again this often: it is not told when the program closes one. */
+#define STARVED_NS URDS_MS(100)
 /* A spin that misses this often in a row is not tried for a while. */
 #define SPIN_MISSES_MAX 16
 #define SPIN_RETRY 64
@@ -57,6 +59,7 @@ static void run_all(struct urds_ctx *e)
 	flush_dirty(e, URDS_NEVER);
 	if (me.leads != e && atomic_load_explicit(&e->next_deadline, memory_order_relaxed) != URDS_NEVER)
 		timer_run(e, urds_clock_ns());
+	engine_run_loop(e);
 }
 
 static bool has_work(struct urds_ctx *e)
@@ -197,11 +200,16 @@ void loop_main(void *arg)
 {
 	struct urds_ctx *e = arg;
 	struct missed missed = {0};
+	urds_ns accept_at = 0;
 
 	me.is_loop = true;
 	while (!atomic_load(&e->stop)) {
-		urds_ns now = urds_clock_ns();
+		urds_ns now = urds_clock_ns(), limit;
 
+		if (urds_tcp_is_starved(e->tcp) && now >= accept_at) {
+			accept_at = now + STARVED_NS;
+			urds_tcp_unstarve(e->tcp);
+		}
 		atomic_store(&e->loop_polls, 1);
 		if (is_led(e, now)) {
 			atomic_store(&e->loop_polls, 0);
@@ -217,7 +225,8 @@ void loop_main(void *arg)
 			nap(e, urds_clock_ns() + BUSY_NS);
 			continue;
 		}
-		poll_once(e, now, mind_leader(e, &missed, now));
+		limit = mind_leader(e, &missed, now);
+		poll_once(e, now, urds_tcp_is_starved(e->tcp) ? shorter(limit, STARVED_NS) : limit);
 		atomic_store(&e->loop_polls, 0);
 		run_all(e);
 		me.takes_lead = false;
@@ -355,6 +364,11 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 	return rc < 0 ? rc : 0;
 }
 
+static bool is_free(struct urds_ctx *e)
+{
+	return !atomic_load(&e->watchers) && atomic_load(&e->leader) == 0;
+}
+
 static bool become_leader(struct urds_ctx *e)
 {
 	uintptr_t none = 0;
@@ -396,13 +410,16 @@ int __attribute__((no_sanitize("address"))) waiter_wait(struct urds_ctx *e, stru
 			continue;
 		}
 		if (may_lead && become_leader(e)) {
+			urds_request_awake(&w->req); /* who completes it has to ring the bell */
 			rc = lead(e, w, spin);
 			/* Back here only when relieved: the loop thread has taken over. */
 			may_lead = false;
 			continue;
 		}
 		set_asleep(e, w, may_lead);
-		if (urds_request_sleep(&w->req, &word)) {
+		/* A leader that left before it could see us here has called nobody; one that leaves after this look
+		 * changes the word. */
+		if (urds_request_sleep(&w->req, &word) && !(may_lead && is_free(e))) {
 			rc = sleep_cancellable(w, word);
 			if (rc == -URDS_ETIMEDOUT)
 				rc = 0;

@@ -132,7 +132,7 @@ struct urds_connect_ops {
 };
 
 struct urds_resolve_ops {
-	/* Is @a an address of this host that sockets can be bound to? */
+	/* Is @a an address of this host that sockets can be bound to? Perhaps, if there is no descriptor to ask with. */
 	bool (*is_local)(struct urds_transport *t, const struct urds_addr *a);
 	/* The local address from which @to would be reached, by routing. -URDS_EUNREACH. */
 	int (*source_for)(struct urds_transport *t, const struct urds_addr *to, struct urds_addr *from);

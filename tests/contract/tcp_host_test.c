@@ -182,6 +182,44 @@ static void accept_without_descriptors(void)
 	end();
 }
 
+static unsigned accepted, floods;
+
+/* Whoever is let in is followed by another. */
+static void flood_on_accept(struct urds_listener *ls, struct urds_link *l, const struct urds_addr *from,
+			    uint16_t from_port)
+{
+	int fd;
+
+	l->t->connect->close(l, URDS_CLOSE_RESET);
+	accepted++;
+	if (accepted >= floods)
+		return;
+	fd = raw_socket();
+	raw_connect(fd);
+	close(fd);
+}
+
+/* Connections that come as fast as they are accepted let the poller's thread go, and are all accepted in the end. */
+static void accept_has_an_end(void)
+{
+	static const struct urds_link_sink flood = {.on_accept = flood_on_accept};
+	int fd;
+
+	begin(NULL);
+	t->sink = &flood;
+	accepted = 0;
+	floods = 1000;
+	fd = raw_socket();
+	raw_connect(fd);
+	close(fd);
+	while (accepted == 0)
+		(void)urds_poller_wait(poller, URDS_MS(20));
+	CHECK(accepted < floods);
+	WAIT_FOR(accepted == floods);
+	(void)urds_poller_wait(poller, 0);
+	end();
+}
+
 /* No spare either: connections wait until a link of ours gives its descriptor back. */
 static void accept_resumes_when_a_link_closes(void)
 {
@@ -334,6 +372,7 @@ int main(int argc, char **argv)
 	T_RUN(restart_after_kill);
 	T_RUN(one_owner_wins);
 	T_RUN(accept_without_descriptors);
+	T_RUN(accept_has_an_end);
 	T_RUN(accept_resumes_when_a_link_closes);
 	T_RUN(lanes_find_the_free_port);
 	T_RUN(fork_and_close);

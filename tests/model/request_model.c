@@ -15,6 +15,9 @@ static uint32_t arg, out; /* the operation's input and output, plain */
 static int claims[MC_THREADS + 1], cancels[MC_THREADS + 1], woken[MC_THREADS + 1]; /* ghosts */
 static int result;
 static bool retires;
+static struct mc_mutex sleepers; /* guards the two: as the runtime's list of sleepers, and its leader */
+static bool is_asleep, is_led;
+static _Atomic(uint32_t) bell; /* where a leader sleeps instead */
 
 static void setup_idle(void)
 {
@@ -41,6 +44,15 @@ static void setup_one_user(void)
 {
 	setup_queued();
 	retires = true;
+}
+
+static void setup_led(void)
+{
+	setup_queued();
+	mc_mutex_init(&sleepers);
+	MC_W(is_asleep, false);
+	MC_W(is_led, true);
+	atomic_init(&bell, 0);
 }
 
 /* The owner's end: the block is its own again. */
@@ -124,6 +136,83 @@ static void timer(void)
 	}
 }
 
+static bool set_asleep(bool asleep)
+{
+	bool led;
+
+	mc_lock(&sleepers);
+	MC_W(is_asleep, asleep);
+	led = MC_R(is_led);
+	mc_unlock(&sleepers);
+	return led;
+}
+
+/* Sleeps until there is no leader, and then elsewhere; if nobody may claim it, that is all. */
+static void lead_when_free(bool until_over)
+{
+	uint32_t word;
+
+	while (!urds_request_is_over(&req)) {
+		if (!set_asleep(false)) {
+			urds_request_awake(&req);
+			while (until_over && !urds_request_is_over(&req) &&
+			       !atomic_load_explicit(&bell, memory_order_acquire))
+				mc_futex_wait(&bell, 0);
+			MC_ASSERT(!until_over || urds_request_is_over(&req));
+			break;
+		}
+		/* In this order: a leader that leaves after the look finds the waiter's bit. */
+		set_asleep(true);
+		if (urds_request_sleep(&req, &word) && set_asleep(true))
+			mc_futex_wait(&req.state, word);
+	}
+	set_asleep(false);
+}
+
+static void owner_leads(void)
+{
+	lead_when_free(true);
+	over();
+}
+
+static void owner_only_leads(void)
+{
+	lead_when_free(false);
+}
+
+/* The leader leaves, and tells one who sleeps. */
+static void leader(void)
+{
+	mc_lock(&sleepers);
+	MC_W(is_led, false);
+	if (MC_R(is_asleep)) {
+		urds_request_awake(&req);
+		mc_futex_wake(&req.state);
+	}
+	mc_unlock(&sleepers);
+}
+
+/* As claimer(), but rings where a leader sleeps unless somebody sleeps on the request. */
+static void claimer_rings(void)
+{
+	if (!urds_request_claim(&req))
+		return;
+	claims[mc_self()]++;
+	MC_W(out, 4);
+	mc_plain(&req.result, true, "result");
+	if (urds_request_complete(&req, 1)) {
+		mc_futex_wake(&req.state);
+	} else {
+		atomic_store_explicit(&bell, 1, memory_order_release);
+		mc_futex_wake(&bell);
+	}
+}
+
+static void finish_unclaimed(void)
+{
+	MC_ASSERT(urds_request_claim(&req));
+}
+
 static void finish(void)
 {
 	int c = 0, x = 0;
@@ -158,6 +247,8 @@ TEST(request__two_timers, setup_queued, {claimer, timer, owner_polls}, finish);
 TEST(request__queued_and_given_up, setup_idle, {owner_impatient, claimer}, finish);
 TEST(request__queued_and_given_up_3_threads, setup_idle, {owner_impatient, claimer, claimer},
      finish);
+TEST(request__promoted, setup_led, {owner_only_leads, leader}, finish_unclaimed);
+TEST(request__promoted_and_claimed, setup_led, {owner_leads, leader, claimer_rings}, finish);
 TEST(request__no_sleeper, setup_queued, {claimer, claimer}, finish_no_sleeper);
 
 #define SCENARIOS(X)                                                                               \
@@ -169,6 +260,8 @@ TEST(request__no_sleeper, setup_queued, {claimer, claimer}, finish_no_sleeper);
 	X(request__two_timers)                                                                     \
 	X(request__queued_and_given_up)                                                            \
 	X(request__queued_and_given_up_3_threads)                                                  \
+	X(request__promoted)                                                                       \
+	X(request__promoted_and_claimed)                                                           \
 	X(request__no_sleeper)
 
 #define SABOTAGES(X)                                                                               \
@@ -183,6 +276,7 @@ TEST(request__no_sleeper, setup_queued, {claimer, claimer}, finish_no_sleeper);
 	X(request_is_over, RELAXED, relaxed)                                                       \
 	X(request_sleep, RELAXED, relaxed)                                                         \
 	X(request_sleep_over, RELAXED, relaxed)                                                    \
-	X(request_waiter, DROPPED, dropped)
+	X(request_waiter, DROPPED, dropped)                                                        \
+	X(request_awake, DROPPED, dropped)
 
 MODEL_MAIN(SCENARIOS, SABOTAGES)

@@ -20,6 +20,8 @@
 
 /* All of these in use is a host in trouble; a dial must not take milliseconds then. */
 #define PORT_TRIES 512
+/* Connections taken in a row: whoever makes them without end does not keep this thread from the rest. */
+#define ACCEPTS_MAX 64
 
 static void set_int(int fd, int level, int name, int value)
 {
@@ -140,11 +142,12 @@ static bool accept_and_reset(struct tcp *t, struct tcp_listener *ls)
 	return fd >= 0;
 }
 
-/* Until the queue is empty: no further edge comes for what is already in it (B5). */
+/* Until the queue is empty, for no further edge comes for what is already in it (B5), or has to be asked for. */
 static void accept_all(struct urds_poll_src *src, unsigned events)
 {
 	struct tcp_listener *ls = urds_container_of(src, struct tcp_listener, src);
 	struct tcp *t = urds_tcp_of(ls->base.t);
+	unsigned n = 0;
 
 	while (!atomic_load_explicit(&ls->is_closed, memory_order_acquire)) {
 		struct sockaddr_storage ss;
@@ -157,7 +160,10 @@ static void accept_all(struct urds_poll_src *src, unsigned events)
 
 		if (fd >= 0) {
 			accepted(t, ls, fd, &ss, len);
-			continue;
+			if (++n < ACCEPTS_MAX)
+				continue;
+			(void)urds_poller_rearm(t->poller, &ls->src, ls->fd, URDS_POLL_IN);
+			break;
 		}
 		if (errno == EAGAIN || errno == EINVAL || errno == EBADF)
 			break; /* empty, or unlisten() was called */
@@ -178,8 +184,15 @@ static void accept_all(struct urds_poll_src *src, unsigned events)
 	}
 }
 
-void urds_tcp_unstarve(struct tcp *t)
+bool urds_tcp_is_starved(struct urds_transport *base)
 {
+	return atomic_load_explicit(&urds_tcp_of(base)->any_starved, memory_order_relaxed);
+}
+
+void urds_tcp_unstarve(struct urds_transport *base)
+{
+	struct tcp *t = urds_tcp_of(base);
+
 	if (!atomic_exchange_explicit(&t->any_starved, false, memory_order_relaxed))
 		return;
 	urds_lock_acquire(&t->lock);

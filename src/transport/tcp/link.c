@@ -139,8 +139,8 @@ void urds_tcp_link_put(struct tcp_link *l)
 	if (is_closed(l) && t->base.sink->on_closed)
 		t->base.sink->on_closed(&l->base);
 	free(l);
-	if (atomic_load_explicit(&t->any_starved, memory_order_relaxed))
-		urds_tcp_unstarve(t);
+	if (urds_tcp_is_starved(&t->base))
+		urds_tcp_unstarve(&t->base);
 }
 
 static void retired(struct urds_poll_src *src)

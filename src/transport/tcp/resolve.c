@@ -33,8 +33,8 @@ static bool is_local(struct urds_transport *t, const struct urds_addr *a)
 	if (urds_addr_is_any(a))
 		return false;
 	fd = probe_socket(a);
-	if (fd < 0)
-		return false;
+	if (fd < 0) /* without a descriptor nobody can say: whoever goes on is told that there is none */
+		return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
 	yes = bind(fd, (struct sockaddr *)&ss, len) == 0;
 	urds_fds_close(fd);
 	return yes;

@@ -48,6 +48,11 @@ int urds_tcp_adopt(struct urds_transport *t, int fd, void *user, struct urds_lin
  * with it. */
 void urds_tcp_rearm(struct urds_transport *t);
 
+/* Does some listener wait for a descriptor? That a link gave one back it sees itself; of others somebody has to tell
+ * it, or to try from time to time. */
+bool urds_tcp_is_starved(struct urds_transport *t);
+void urds_tcp_unstarve(struct urds_transport *t);
+
 /* The tables, for whoever replaces one of them. */
 extern const struct urds_data_ops urds_tcp_data;
 extern const struct urds_connect_ops urds_tcp_connect;

@@ -66,10 +66,8 @@ void urds_tcp_link_put(struct tcp_link *l);
 void urds_tcp_link_shutdown(struct urds_link *base);
 void urds_tcp_link_close(struct urds_link *base, enum urds_close_how how);
 
-/* A descriptor became free: look again at listeners that had none. */
 /* Opens the spare if there is none. */
 void urds_tcp_get_spare(struct tcp *t) URDS_HOLDS(&t->lock);
-void urds_tcp_unstarve(struct tcp *t);
 
 static inline struct tcp *urds_tcp_of(struct urds_transport *base)
 {

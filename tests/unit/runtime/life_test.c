@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A context's life where things go wrong: ends with connections that do not, descriptors and memory that run out,
+ * peers that are no peers.
+ */
+#include <sys/resource.h>
+
+#include "runtime/engine.h"
+#include "transport/tcp/tcp_internal.h"
+#include "wire/hdr.h"
+
+#include "engine.h"
+#include "sanitized.h"
+
+#define IP_S "127.25.0.1" /* the smaller address connects */
+#define IP_L "127.25.0.2"
+#define STRANGER "127.24.0.9" /* smaller than both */
+
+static unsigned long long counter(struct urds_ctx *e, enum urds_counter c)
+{
+	return (unsigned long long)atomic_load(&e->counters[c]);
+}
+
+/* The peer @remote of IP_L, with a reference; or NULL. */
+static struct peer *peer_of_l(struct urds_ctx *e, const char *remote)
+{
+	struct urds_addr l = {{[10] = 0xff, 0xff}, 0}, r = l;
+
+	inet_pton(AF_INET, IP_L, l.ip + 12);
+	inet_pton(AF_INET, remote, r.ip + 12);
+	return peer_find(e, &l, &r);
+}
+
+/* A connection of a program that is no peer, from @from to the service port of @to; or -1. */
+static int raw_client(const char *from, const char *to)
+{
+	struct sockaddr_in a = in4(from, 0), b = in4(to, 16385);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof a) == 0 && connect(fd, (struct sockaddr *)&b, sizeof b) == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+/* ---------------------------------------------------------------- the end */
+
+/* The first connection never ends by itself; the next waits for its place. */
+static void shutdown__with_a_parked_connection(void)
+{
+	struct urds_ctx *e = ctx_open(URDS_CONFIG_NO_RECORD);
+	int fds[3];
+
+	CHECK(e && sock_at(e, IP_L, 4000));
+	for (unsigned i = 0; i < 3; i++) {
+		fds[i] = raw_client(IP_S, IP_L);
+		CHECK(fds[i] >= 0);
+		EVENTUALLY(counter(e, URDS_C_conn_parked) == i);
+	}
+	CHECK_EQ(send(fds[1], "", 1, MSG_NOSIGNAL), 1);
+	CHECK_EQ(urds_shutdown(e), 0);
+	for (unsigned i = 0; i < 3; i++)
+		close(fds[i]);
+}
+
+/* ---------------------------------------------------------------- floods */
+
+#define FLOOD_MAX (256ull << 20)
+
+static struct urds_data_ops flood;
+static _Atomic unsigned long long flooded;
+
+/* As if the other end sent pings for ever, faster than they are read. All are old: they cost little. */
+static enum urds_rx_how flood_rx(struct urds_link *l, const struct urds_iov *v, size_t n, size_t *got)
+{
+	uint8_t ping[URDS_HDR_LEN];
+
+	*got = 0;
+	urds_hdr_put_data(ping, 0, 0, 4000, 0);
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < v[i].len; k++)
+			((uint8_t *)v[i].base)[k] = ping[(atomic_load_explicit(&flooded, memory_order_relaxed) + (*got)++) % sizeof ping];
+	return atomic_fetch_add(&flooded, *got) > FLOOD_MAX ? URDS_RX_ENDED : URDS_RX_NOW;
+}
+
+/* A connection that is to be dropped is, however much it sends. */
+static void drop__of_a_flood_ends(void)
+{
+	struct urds_ctx *e = ctx_open(URDS_CONFIG_NO_RECORD);
+	struct peer *p;
+	int fd;
+
+	CHECK(e && sock_at(e, IP_L, 4000));
+	fd = raw_client(IP_S, IP_L);
+	CHECK(fd >= 0);
+	EVENTUALLY(atomic_load(&urds_tcp_stats(e->tcp)->accepts) == 1);
+	EVENTUALLY((p = peer_of_l(e, IP_S)) != NULL);
+	EVENTUALLY(p->path0 && atomic_load(&p->path0->link));
+	flood = *e->tcp->data;
+	flood.rx = flood_rx;
+	e->tcp->data = &flood;
+	atomic_store(&p->path0->must_drop, true);
+	path_receive(p->path0);
+	printf("# read %llu MiB\n", atomic_load(&flooded) >> 20);
+	CHECK(atomic_load(&flooded) > 0 && atomic_load(&flooded) < FLOOD_MAX);
+	CHECK(!atomic_load(&p->path0->link));
+	peer_drop(p);
+	CHECK_EQ(urds_shutdown(e), 0);
+	close(fd);
+}
+
+/* ---------------------------------------------------------------- a bind that fails half-way */
+
+static struct urds_connect_ops late;
+static struct urds_ctx *ctx;
+static struct urds_sock *binding;
+static int stranger;
+
+static struct node *node_of(const char *remote)
+{
+	struct peer *p = peer_of_l(ctx, remote);
+	struct node *n = NULL;
+
+	if (p) {
+		n = p->node;
+		peer_drop(p);
+	}
+	return n;
+}
+
+static void *send_meanwhile(void *arg)
+{
+	*(ssize_t *)arg = send4(binding, "x", 1, 0, IP_S, 4000);
+	return NULL;
+}
+
+/* The address looks like ours by now: somebody connects, and another thread sends. Then it fails after all. */
+static int listen_too_late(struct urds_transport *t, const struct urds_addr *a, void *user, struct urds_listener **out)
+{
+	pthread_t id;
+	ssize_t sent = 0;
+
+	stranger = raw_client(STRANGER, IP_L);
+	if (stranger < 0 || pthread_create(&id, NULL, send_meanwhile, &sent) != 0)
+		abort();
+	pthread_join(id, NULL);
+	for (uint64_t end = now_ns() + 20000000000ull; now_ns() < end && !(node_of(STRANGER) && node_of(IP_S));)
+		nap_ms(1);
+	if (sent != 1 || !node_of(STRANGER) || !node_of(IP_S))
+		abort();
+	return -URDS_EMFILE;
+}
+
+/* Whatever was freed is not read again unnoticed. */
+static void scribble(void *p[], unsigned n, size_t size)
+{
+	for (unsigned i = 0; i < n; i++) {
+		p[i] = i & 1 ? calloc(1, size) : malloc(size);
+		if (p[i])
+			memset(p[i], 0xa5, size);
+	}
+}
+
+static void bind__that_fails_late(void)
+{
+	const struct urds_connect_ops *was;
+	struct urds_sock *s;
+	void *hog[32];
+	uint8_t m[8];
+
+	ctx = ctx_open(URDS_CONFIG_NO_RECORD);
+	CHECK(ctx && sock_at(ctx, IP_S, 4000));
+	was = ctx->loop->connect;
+	late = *was;
+	late.listen = listen_too_late;
+	binding = urds_socket(ctx);
+	CHECK(binding);
+	ctx->loop->connect = &late;
+	CHECK_ERR(bind4(binding, IP_L, 4001), EMFILE);
+	ctx->loop->connect = was;
+	scribble(hog, 32, sizeof(struct node));
+	/* The message went nowhere: from that address there is none. */
+	CHECK_EQ(urds_close(binding), 0);
+	/* The same address again: it is everybody's. */
+	s = sock_at(ctx, IP_L, 4001);
+	CHECK(s);
+	CHECK(node_of(STRANGER) && node_of(STRANGER) == ctx->nodes);
+	CHECK(node_of(IP_S) && node_of(IP_S) == ctx->nodes);
+	CHECK_EQ(send4(s, "y", 1, 0, IP_S, 4000), 1);
+	CHECK_EQ(send4(s, "z", 1, 0, IP_L, 4001), 1);
+	CHECK_EQ(urds_recv(s, m, sizeof m, 0), 1);
+	CHECK_EQ(m[0], 'z');
+	CHECK_EQ(urds_shutdown(ctx), 0);
+	for (unsigned i = 0; i < 32; i++)
+		free(hog[i]);
+	close(stranger);
+}
+
+/* A bind needs one descriptor, for its listener; it says so if there is none. */
+static void bind__without_descriptors(void)
+{
+	struct rlimit was, few;
+	struct urds_sock *s;
+	int plug[64];
+
+	ctx = ctx_open(URDS_CONFIG_NO_RECORD);
+	CHECK(ctx && sock_at(ctx, IP_S, 4000));
+	s = urds_socket(ctx);
+	CHECK(s && getrlimit(RLIMIT_NOFILE, &was) == 0);
+	for (unsigned i = 0; i < 64; i++)
+		plug[i] = dup(0);
+	few = was;
+	few.rlim_cur = (rlim_t)plug[63] + 1;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+	CHECK_ERR(bind4(s, IP_L, 4001), EMFILE);
+	printf("# %s\n", urds_reason());
+	close(plug[0]);
+	CHECK_EQ(bind4(s, IP_L, 4001), 0);
+	setrlimit(RLIMIT_NOFILE, &was);
+	for (unsigned i = 1; i < 64; i++)
+		close(plug[i]);
+	CHECK_EQ(urds_shutdown(ctx), 0);
+}
+
+/* ---------------------------------------------------------------- the default context */
+
+static _Atomic int in_fopen; /* 1: the next call waits there; 2: it does; 3: it is cancelled there */
+
+/* In place of the C library's: where a context in the making can be caught. */
+FILE *fopen(const char *path, const char *mode)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), was = 1;
+
+	if (atomic_compare_exchange_strong(&in_fopen, &was, 2))
+		while (atomic_load(&in_fopen) == 2)
+			nap_ms(1);
+	if (was == 3) {
+		pthread_cancel(pthread_self());
+		pthread_testcancel();
+	}
+	return fd < 0 ? NULL : fdopen(fd, "r");
+}
+
+static void *first_socket(void *arg)
+{
+	return urds_socket(NULL);
+}
+
+/* A thread makes the default context; the child of a fork meanwhile makes its own. */
+static void default__is_made_while_another_thread_forks(void)
+{
+	pthread_t id;
+	pid_t pid;
+
+	atomic_store(&in_fopen, 1);
+	CHECK_EQ(pthread_create(&id, NULL, first_socket, NULL), 0);
+	while (atomic_load(&in_fopen) != 2)
+		nap_ms(1);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		atomic_store(&in_fopen, 0);
+		alarm(20 * slow());
+		_exit(urds_socket(NULL) ? 0 : 1);
+	}
+	atomic_store(&in_fopen, 0);
+	pthread_join(id, NULL);
+	CHECK_EQ(reap_within(pid, 30), 0);
+	CHECK_EQ(urds_shutdown(NULL), 0);
+}
+
+/* The thread that makes it is cancelled: the others still have one. */
+static void default__is_made_by_a_thread_that_is_cancelled(void)
+{
+	pid_t pid = spawn();
+
+	if (pid == 0) {
+		pthread_t id;
+
+		alarm(20 * slow());
+		atomic_store(&in_fopen, 3);
+		if (pthread_create(&id, NULL, first_socket, NULL) != 0)
+			_exit(2);
+		pthread_join(id, NULL);
+		atomic_store(&in_fopen, 0);
+		_exit(urds_socket(NULL) ? 0 : 1);
+	}
+	CHECK_EQ(reap_within(pid, 30), 0);
+}
+
+/* ---------------------------------------------------------------- a call that was left, and a fork */
+
+static jmp_buf out_of_call;
+static _Atomic bool may_jump;
+static pthread_t main_thread;
+
+static void jump_out(int sig)
+{
+	if (call_is_blocked() && atomic_exchange(&may_jump, false))
+		longjmp(out_of_call, 1);
+}
+
+static void *recv_for_ever(void *arg)
+{
+	uint8_t m[8];
+
+	urds_recv(arg, m, sizeof m, 0);
+	return NULL;
+}
+
+/* Once the main thread sleeps beside a leader it is made to jump. */
+static void *make_it_jump(void *arg)
+{
+	while (atomic_load(&ctx->nsleepers) == 0)
+		nap_ms(1);
+	while (atomic_load(&may_jump)) {
+		pthread_kill(main_thread, SIGUSR1);
+		nap_ms(1);
+	}
+	return NULL;
+}
+
+static bool starts_to_lead(struct urds_ctx *e, struct urds_sock *s, pthread_t *id)
+{
+	if (pthread_create(id, NULL, recv_for_ever, s) != 0)
+		return false;
+	while (!atomic_load(&e->leader))
+		nap_ms(1);
+	return true;
+}
+
+/* The child of a thread that had left a sleeping call: its next call sleeps in a context of the child's. */
+static void fork__after_a_call_was_left(void)
+{
+	struct sigaction sa = {.sa_handler = jump_out, .sa_flags = SA_NODEFER};
+	struct urds_sock *s, *r;
+	pthread_t lead, helper;
+	uint8_t m[8];
+	pid_t pid;
+
+	ctx = ctx_open(URDS_CONFIG_NO_RECORD);
+	CHECK(ctx);
+	s = sock_at(ctx, IP_S, 4000);
+	r = sock_at(ctx, IP_S, 4001);
+	CHECK(s && r);
+	main_thread = pthread_self();
+	sigaction(SIGUSR1, &sa, NULL);
+	CHECK(starts_to_lead(ctx, s, &lead));
+	atomic_store(&may_jump, true);
+	CHECK_EQ(pthread_create(&helper, NULL, make_it_jump, NULL), 0);
+	if (setjmp(out_of_call) == 0) {
+		urds_recv(r, m, sizeof m, 0);
+		T_FAIL("the call ended");
+	}
+	pthread_join(helper, NULL);
+	pid = spawn();
+	if (pid == 0) {
+		alarm(20 * slow());
+		ctx = ctx_open(URDS_CONFIG_NO_RECORD);
+		s = sock_at(ctx, IP_L, 4000);
+		r = sock_at(ctx, IP_L, 4001);
+		if (!s || !r || !starts_to_lead(ctx, s, &lead) || set_timeo(r, SO_RCVTIMEO, 50) < 0)
+			_exit(2);
+		if (urds_recv(r, m, sizeof m, 0) >= 0)
+			_exit(3);
+		_exit(atomic_load(&ctx->nsleepers) == 0 && !ctx->sleepers ? 0 : 1);
+	}
+	CHECK_EQ(reap_within(pid, 30), 0);
+	CHECK_EQ(urds_close(s), 0);
+	pthread_join(lead, NULL);
+	CHECK_EQ(urds_shutdown(ctx), 0);
+}
+
+/* ---------------------------------------------------------------- no memory */
+
+static struct urds_mem_ops lean;
+static const struct urds_mem_ops *rich;
+static _Atomic bool no_paths;
+static _Atomic unsigned refused;
+
+static void *lean_alloc(struct urds_mem *mem, size_t bytes)
+{
+	if (bytes == sizeof(struct path) && atomic_load(&no_paths)) {
+		atomic_fetch_add(&refused, 1);
+		return NULL;
+	}
+	return rich->alloc(mem, bytes);
+}
+
+static bool rests(struct urds_ctx *e)
+{
+	bool yes = false;
+
+	urds_rwlock_read_acquire(&e->table);
+	for (uint32_t i = 0; i < e->heads_size; i++)
+		for (struct peer *p = e->heads[i]; p; p = p->hash_next) {
+			urds_lock_acquire(&p->lock);
+			yes |= p->rest.link != NULL;
+			urds_lock_release(&p->lock);
+		}
+	urds_rwlock_read_release(&e->table);
+	return yes;
+}
+
+/* A message comes for a path that rests, when there is no memory to wake it: it is read when there is some. */
+static void rest__without_memory_to_wake(void)
+{
+	struct urds_ctx *ca = ctx_open(URDS_CONFIG_NO_RECORD), *cb = ctx_open(URDS_CONFIG_NO_RECORD);
+	struct urds_sock *a, *b;
+	uint8_t m[8];
+
+	CHECK(ca && cb);
+	ca->cfg.rest_ns = cb->cfg.rest_ns = URDS_MS(20);
+	a = sock_at(ca, IP_S, 4000);
+	b = sock_at(cb, IP_L, 4000);
+	CHECK(a && b);
+	CHECK_EQ(send4(a, "1", 1, 0, IP_L, 4000), 1);
+	CHECK_EQ(urds_recv(b, m, sizeof m, 0), 1);
+	CHECK_EQ(urds_close(a), 0);
+	CHECK_EQ(urds_close(b), 0);
+	EVENTUALLY(rests(ca) && rests(cb));
+	a = sock_at(ca, IP_S, 4000);
+	b = sock_at(cb, IP_L, 4000);
+	CHECK(a && b && set_timeo(b, SO_RCVTIMEO, 5000 * slow()) == 0);
+	rich = cb->pool.mem.ops;
+	lean = *rich;
+	lean.alloc = lean_alloc;
+	atomic_store(&no_paths, true);
+	cb->pool.mem.ops = &lean;
+	CHECK_EQ(send4(a, "2", 1, 0, IP_L, 4000), 1);
+	EVENTUALLY(atomic_load(&refused) > 0);
+	atomic_store(&no_paths, false);
+	CHECK_EQ(urds_recv(b, m, sizeof m, 0), 1);
+	CHECK_EQ(m[0], '2');
+	CHECK_EQ(urds_shutdown(ca), 0);
+	CHECK_EQ(urds_shutdown(cb), 0);
+}
+
+/* ---------------------------------------------------------------- every peer */
+
+#define PEERS 200
+
+#if defined(__GLIBC__) && !SANITIZED
+static _Thread_local bool no_malloc;
+extern void *__libc_malloc(size_t bytes);
+
+void *malloc(size_t bytes)
+{
+	return no_malloc ? NULL : __libc_malloc(bytes);
+}
+#else
+static bool no_malloc; /* here it does not fail */
+#endif
+
+struct visits {
+	unsigned of[2 * PEERS], n;
+	bool grow;
+};
+
+static int peers_make(unsigned from, unsigned n)
+{
+	struct urds_addr to = {{[10] = 0xff, 0xff, 127, 26}, 0};
+
+	for (unsigned i = from; i < from + n; i++) {
+		struct peer *p;
+
+		to.ip[14] = (uint8_t)(i / 250);
+		to.ip[15] = (uint8_t)(1 + i % 250);
+		p = peer_get(ctx->nodes, &to);
+		if (!p)
+			return -1;
+		peer_drop(p);
+	}
+	return 0;
+}
+
+static void visit(struct peer *p, void *arg)
+{
+	struct visits *v = arg;
+	const uint8_t *ip = p->core.remote.ip;
+
+	v->of[ip[14] * 250u + ip[15] - 1u]++;
+	/* In the middle of it the table grows, and its chains are laid anew. */
+	if (++v->n == 50 && v->grow && peers_make(PEERS, PEERS) < 0)
+		abort();
+}
+
+static void each_peer__is_visited(void)
+{
+	static struct visits v;
+
+	ctx = ctx_open(URDS_CONFIG_NO_RECORD);
+	CHECK(ctx && sock_at(ctx, IP_S, 4000));
+	peer_each(ctx, visit, &v);
+	CHECK_EQ(v.n, 0);
+	CHECK_EQ(peers_make(0, PEERS), 0);
+	CHECK(ctx->npeers == PEERS && ctx->heads_size > 32);
+	no_malloc = true;
+	peer_each(ctx, visit, &v);
+	no_malloc = false;
+	for (unsigned i = 0; i < PEERS; i++)
+		CHECK_EQ(v.of[i], 1);
+	memset(&v, 0, sizeof v);
+	v.grow = true;
+	peer_each(ctx, visit, &v);
+	CHECK_EQ(ctx->npeers, 2 * PEERS);
+	for (unsigned i = 0; i < PEERS; i++)
+		CHECK(v.of[i] >= 1);
+	/* One chain of them all, as where there was no memory to grow. */
+	urds_rwlock_write_acquire(&ctx->table);
+	for (uint32_t i = 1; i < ctx->heads_size; i++)
+		while (ctx->heads[i]) {
+			struct peer *p = ctx->heads[i];
+
+			ctx->heads[i] = p->hash_next;
+			p->hash_next = ctx->heads[0];
+			ctx->heads[0] = p;
+		}
+	ctx->heads_size = 1;
+	urds_rwlock_write_release(&ctx->table);
+	memset(&v, 0, sizeof v);
+	peer_each(ctx, visit, &v);
+	for (unsigned i = 0; i < 2 * PEERS; i++)
+		CHECK_EQ(v.of[i], 1);
+	CHECK_EQ(urds_shutdown(ctx), 0);
+}
+
+/* ---------------------------------------------------------------- accepting without descriptors */
+
+/* There is no descriptor to accept with; then the program closes one of its own, of which nobody is told. */
+static void accept__goes_on_when_a_descriptor_is_closed(void)
+{
+	struct sockaddr_in to = in4(IP_L, 16385);
+	struct rlimit was, few;
+	struct tcp *t;
+	int plug[64], fd;
+
+	ctx = ctx_open(URDS_CONFIG_NO_RECORD);
+	CHECK(ctx && sock_at(ctx, IP_L, 4000));
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	/* With its spare it would accept and reset. */
+	t = urds_tcp_of(ctx->tcp);
+	urds_lock_acquire(&t->lock);
+	urds_fds_close(t->spare_fd);
+	t->spare_fd = -1;
+	urds_lock_release(&t->lock);
+	CHECK(fd >= 0 && getrlimit(RLIMIT_NOFILE, &was) == 0);
+	for (unsigned i = 0; i < 64; i++)
+		plug[i] = dup(0);
+	few = was;
+	few.rlim_cur = (rlim_t)plug[63] + 1;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+	CHECK_EQ(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+	EVENTUALLY(urds_tcp_is_starved(ctx->tcp));
+	CHECK_EQ(atomic_load(&urds_tcp_stats(ctx->tcp)->accepts), 0);
+	setrlimit(RLIMIT_NOFILE, &was);
+	for (unsigned i = 0; i < 64; i++)
+		close(plug[i]);
+	EVENTUALLY_S(atomic_load(&urds_tcp_stats(ctx->tcp)->accepts) == 1, 5);
+	/* Meanwhile nobody ran in circles: a try makes a round or two of the poller. */
+	CHECK(counter(ctx, URDS_C_poll_calls) < 1000);
+	close(fd);
+	CHECK_EQ(urds_shutdown(ctx), 0);
+}
+
+int main(int argc, char **argv)
+{
+	own_network();
+	T_INIT(argc, argv);
+	alarm(170 * slow());
+	T_RUN(drop__of_a_flood_ends);
+	T_RUN(default__is_made_while_another_thread_forks);
+	T_RUN(default__is_made_by_a_thread_that_is_cancelled);
+	T_RUN(fork__after_a_call_was_left);
+	T_RUN(accept__goes_on_when_a_descriptor_is_closed);
+	T_RUN(bind__that_fails_late);
+	T_RUN(each_peer__is_visited);
+	T_RUN(rest__without_memory_to_wake);
+	T_RUN(bind__without_descriptors);
+	T_RUN(shutdown__with_a_parked_connection);
+	return t_done();
+}
