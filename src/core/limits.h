@@ -36,8 +36,9 @@
 
 /* ---- peers ---- */
 #define URDS_PATHS_MAX 8u     /* path slots of a peer; all are accepted, few are used */
-#define URDS_PARKED_MAX 8u    /* further connections of one peer waiting for a free path; more are closed */
-#define URDS_PARKED_BYTES 65536u /* read from a parked connection; then TCP holds the rest back */
+/* Further connections of one peer waiting for a free path; more are closed. One block is read from each, then TCP
+ * holds the rest back. */
+#define URDS_PARKED_MAX 8u
 /* Pongs waiting on one path; further pings are dropped and counted (C12). Probes and answers: when twice as many wait. */
 #define URDS_PONGS_MAX 256u
 #define URDS_PEERS_MAX 131072u /* peers of a context; more are refused after the idle ones are collected (E2) */

@@ -115,7 +115,7 @@ void urds_peer_probe(const struct urds_peer *p, uint32_t incarnation, struct urd
 	out->has_sport_idx = true;
 	if (p->ext) {
 		out->has_urds = true;
-		out->urds_version = 1;
+		out->urds_version = URDS_WIRE_VERSION;
 		out->caps = URDS_CAP_ACK;
 		out->incarnation = incarnation;
 	}

@@ -25,7 +25,7 @@ struct urds_ctx *urds_ctx_of(struct urds_ctx *ctx);
 int urds_fail_bind(int rc, const struct urds_addr *a, uint16_t port, bool is_ours);
 
 /* Why the ownership record of a node could not be had, by this thread, last. */
-extern _Thread_local char urds_record_why[320];
+extern _Thread_local char urds_record_why[];
 
 /* Around calls that open files and ask other processes: pthread_cancel() takes effect in waits only, where it
  * leaves nothing half done (platform/posix/nocancel.h). */

@@ -17,7 +17,7 @@
 
 static _Thread_local int last_err;
 static _Thread_local char reason[512];
-_Thread_local char urds_record_why[320];
+_Thread_local char urds_record_why[URDS_RECORD_WHY_MAX];
 
 static struct urds_lock default_lock;
 static struct urds_ctx *default_ctx;

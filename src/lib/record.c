@@ -342,33 +342,3 @@ void urds_record_stop(struct urds_ctx *ctx)
 	if (must_stop)
 		server_stop(s);
 }
-
-int urds_record_fds(int *fds, size_t cap)
-{
-	struct urds_record_server *s;
-	struct urds_record *r;
-	size_t n = 0;
-	unsigned i;
-
-#define NOTE(fd)                       \
-	do {                           \
-		if (n < cap)           \
-			fds[n] = (fd); \
-		n++;                   \
-	} while (0)
-	urds_lock_acquire(&all_lock);
-	for (s = all; s; s = s->next) {
-		urds_lock_acquire(&s->lock);
-		for (r = s->records; r; r = r->next)
-			NOTE(r->fd);
-		for (i = 0; i < URDS_REC_CLIENTS_MAX; i++)
-			if (s->clients[i].fd >= 0)
-				NOTE(s->clients[i].fd);
-		urds_lock_release(&s->lock);
-		NOTE(s->epoll_fd);
-		NOTE(s->wake_fd);
-	}
-	urds_lock_release(&all_lock);
-#undef NOTE
-	return (int)n;
-}

@@ -54,9 +54,6 @@ void urds_record_stop(struct urds_ctx *ctx);
  * did not survive; its memory is not freed). What the parent's records were is then invalid in the child:
  * no drop. */
 
-/* The descriptors held now, for tests and for who closes by list. Return: how many there are. */
-int urds_record_fds(int *fds, size_t cap);
-
 /* Provided by the API's code: notes the failure for this thread (errno, urds_errno(), urds_reason())
  * and returns -1. @err is a positive urds_err. */
 int urds_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

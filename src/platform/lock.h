@@ -89,11 +89,6 @@ void urds_rwlock_read_slow_(struct urds_rwlock *l);
 void urds_rwlock_write_slow_(struct urds_rwlock *l);
 void urds_rwlock_wake_(struct urds_rwlock *l);
 
-static inline void urds_rwlock_init(struct urds_rwlock *l)
-{
-	atomic_init(&l->word, 0);
-}
-
 static inline void urds_rwlock_read_acquire(struct urds_rwlock *l)
 	URDS_ACQUIRES_SHARED(l) URDS_UNCHECKED;
 static inline void urds_rwlock_read_release(struct urds_rwlock *l)

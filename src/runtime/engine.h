@@ -173,7 +173,6 @@ struct path {
 struct parked_link {
 	struct urds_link *link;
 	struct urds_buf *buf; /* bytes read, or NULL */
-	bool ended;
 };
 
 struct peer {

@@ -92,8 +92,6 @@ static struct urds_region *region_new(struct urds_pool *p)
 	r->free = ~0ull;
 	p->mapped += URDS_REGION_BYTES;
 	region_link(p, r);
-	if (p->on_region)
-		p->on_region(p->arg, r->base, URDS_REGION_BYTES);
 	return r;
 }
 

@@ -19,9 +19,6 @@ struct urds_pool {
 	uint64_t mapped;	     /* bytes of regions */
 	_Atomic uint64_t used;	     /* bytes of blocks handed out; lock to write */
 	_Atomic uint64_t small;	     /* bytes of ordinary allocations */
-	/* Called once for each region, when it is mapped (RDMA registration); may be NULL. */
-	void (*on_region)(void *arg, void *base, size_t bytes);
-	void *arg;
 };
 
 void urds_pool_init(struct urds_pool *p, uint64_t bytes_max);

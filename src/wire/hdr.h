@@ -103,7 +103,7 @@ enum urds_frame_kind {
 	URDS_FRAME_MAP,		 /* congestion map, whole (wire/congmap.h) */
 	URDS_FRAME_ACK,		 /* urds peer only: nothing but h_ack */
 	URDS_FRAME_CONTROL,	 /* urds peer only: TLVs (wire/tlv.h) */
-	URDS_FRAME_IGNORE,	 /* nothing to do, except see urds_hdr_is_sequenced() */
+	URDS_FRAME_IGNORE,	 /* nothing to do, but unless it is a map it has its place in the sequence */
 };
 
 /* @urds_peer: ACK and CONTROL have been negotiated on this connection (15); otherwise 0 -> 0 means
@@ -123,16 +123,6 @@ static inline enum urds_frame_kind urds_hdr_kind(const struct urds_hdr *h, bool 
 	if (h->len > 0)
 		return URDS_FRAME_CONTROL;
 	return h->seq == 0 ? URDS_FRAME_ACK : URDS_FRAME_IGNORE;
-}
-
-/* Does the frame take part in the duplicate rule (4)? Maps (a malformed one too) and what only urds
- * ends send have no place in the sequence; an ignored 0 -> 0 message has. */
-static inline bool urds_hdr_is_sequenced(const struct urds_hdr *h, bool urds_peer)
-{
-	enum urds_frame_kind kind = urds_hdr_kind(h, urds_peer);
-
-	return h->flags != URDS_F_CONG_BITMAP && kind != URDS_FRAME_ACK &&
-	       kind != URDS_FRAME_CONTROL;
 }
 
 #endif

@@ -304,22 +304,6 @@ static void kind__ack_and_control_only_from_an_urds_end(void)
 	CHECK_EQ(urds_hdr_kind(&h, true), URDS_FRAME_IGNORE);
 }
 
-static void kind__sequenced(void)
-{
-	struct urds_hdr h = {.seq = 5, .dport = 4000};
-
-	CHECK(urds_hdr_is_sequenced(&h, false));
-	h.dport = 0; /* 0 -> 0 from a kernel comes after the duplicate rule */
-	CHECK(urds_hdr_is_sequenced(&h, false));
-	h.flags = URDS_F_CONG_BITMAP; /* even of the wrong length */
-	CHECK(!urds_hdr_is_sequenced(&h, false));
-	h = (struct urds_hdr){.ack = 1};
-	CHECK(!urds_hdr_is_sequenced(&h, true));
-	h.len = 4;
-	CHECK(!urds_hdr_is_sequenced(&h, true));
-	CHECK(urds_hdr_is_sequenced(&h, false));
-}
-
 int main(int argc, char **argv)
 {
 	T_INIT(argc, argv);
@@ -333,6 +317,5 @@ int main(int argc, char **argv)
 	T_RUN(kind__ports);
 	T_RUN(kind__map_needs_the_exact_flags_and_length);
 	T_RUN(kind__ack_and_control_only_from_an_urds_end);
-	T_RUN(kind__sequenced);
 	return t_done();
 }
