@@ -31,6 +31,16 @@ static struct peer *peer_of_l(struct urds_ctx *e, const char *remote)
 	return peer_find(e, &l, &r);
 }
 
+static struct path *path_of(struct peer *p)
+{
+	struct path *h;
+
+	urds_lock_acquire(&p->lock);
+	h = p->path0;
+	urds_lock_release(&p->lock);
+	return h;
+}
+
 /* A connection of a program that is no peer, from @from to the service port of @to; or -1. */
 static int raw_client(const char *from, const char *to)
 {
@@ -68,7 +78,10 @@ static void shutdown__with_a_parked_connection(void)
 
 #define FLOOD_MAX (256ull << 20)
 
+/* Tables are replaced before the context has threads. */
 static struct urds_data_ops flood;
+static const struct urds_data_ops *dry;
+static _Atomic bool is_flooded;
 static _Atomic unsigned long long flooded;
 
 /* As if the other end sent pings for ever, faster than they are read. All are old: they cost little. */
@@ -76,6 +89,8 @@ static enum urds_rx_how flood_rx(struct urds_link *l, const struct urds_iov *v, 
 {
 	uint8_t ping[URDS_HDR_LEN];
 
+	if (!atomic_load(&is_flooded))
+		return dry->rx(l, v, n, got);
 	*got = 0;
 	urds_hdr_put_data(ping, 0, 0, 4000, 0);
 	for (size_t i = 0; i < n; i++)
@@ -88,23 +103,27 @@ static enum urds_rx_how flood_rx(struct urds_link *l, const struct urds_iov *v, 
 static void drop__of_a_flood_ends(void)
 {
 	struct urds_ctx *e = ctx_open(URDS_CONFIG_NO_RECORD);
+	struct path *h;
 	struct peer *p;
 	int fd;
 
-	CHECK(e && sock_at(e, IP_L, 4000));
+	CHECK(e);
+	dry = e->tcp->data;
+	flood = *dry;
+	flood.rx = flood_rx;
+	e->tcp->data = &flood;
+	CHECK(sock_at(e, IP_L, 4000));
 	fd = raw_client(IP_S, IP_L);
 	CHECK(fd >= 0);
 	EVENTUALLY(atomic_load(&urds_tcp_stats(e->tcp)->accepts) == 1);
 	EVENTUALLY((p = peer_of_l(e, IP_S)) != NULL);
-	EVENTUALLY(p->path0 && atomic_load(&p->path0->link));
-	flood = *e->tcp->data;
-	flood.rx = flood_rx;
-	e->tcp->data = &flood;
-	atomic_store(&p->path0->must_drop, true);
-	path_receive(p->path0);
+	EVENTUALLY((h = path_of(p)) != NULL && atomic_load(&h->link));
+	atomic_store(&is_flooded, true);
+	atomic_store(&h->must_drop, true);
+	path_receive(h);
+	EVENTUALLY(!atomic_load(&h->link)); /* another thread may have been reading it */
 	printf("# read %llu MiB\n", atomic_load(&flooded) >> 20);
 	CHECK(atomic_load(&flooded) > 0 && atomic_load(&flooded) < FLOOD_MAX);
-	CHECK(!atomic_load(&p->path0->link));
 	peer_drop(p);
 	CHECK_EQ(urds_shutdown(e), 0);
 	close(fd);
@@ -113,6 +132,8 @@ static void drop__of_a_flood_ends(void)
 /* ---------------------------------------------------------------- a bind that fails half-way */
 
 static struct urds_connect_ops late;
+static const struct urds_connect_ops *in_time;
+static bool is_late;
 static struct urds_ctx *ctx;
 static struct urds_sock *binding;
 static int stranger;
@@ -141,6 +162,8 @@ static int listen_too_late(struct urds_transport *t, const struct urds_addr *a, 
 	pthread_t id;
 	ssize_t sent = 0;
 
+	if (!is_late)
+		return in_time->listen(t, a, user, out);
 	stranger = raw_client(STRANGER, IP_L);
 	if (stranger < 0 || pthread_create(&id, NULL, send_meanwhile, &sent) != 0)
 		abort();
@@ -164,21 +187,22 @@ static void scribble(void *p[], unsigned n, size_t size)
 
 static void bind__that_fails_late(void)
 {
-	const struct urds_connect_ops *was;
 	struct urds_sock *s;
 	void *hog[32];
 	uint8_t m[8];
 
 	ctx = ctx_open(URDS_CONFIG_NO_RECORD);
-	CHECK(ctx && sock_at(ctx, IP_S, 4000));
-	was = ctx->loop->connect;
-	late = *was;
+	CHECK(ctx);
+	in_time = ctx->loop->connect;
+	late = *in_time;
 	late.listen = listen_too_late;
+	ctx->loop->connect = &late;
+	CHECK(sock_at(ctx, IP_S, 4000));
 	binding = urds_socket(ctx);
 	CHECK(binding);
-	ctx->loop->connect = &late;
+	is_late = true;
 	CHECK_ERR(bind4(binding, IP_L, 4001), EMFILE);
-	ctx->loop->connect = was;
+	is_late = false;
 	scribble(hog, 32, sizeof(struct node));
 	/* The message went nowhere: from that address there is none. */
 	CHECK_EQ(urds_close(binding), 0);
@@ -412,6 +436,10 @@ static void rest__without_memory_to_wake(void)
 
 	CHECK(ca && cb);
 	ca->cfg.rest_ns = cb->cfg.rest_ns = URDS_MS(20);
+	rich = cb->pool.mem.ops;
+	lean = *rich;
+	lean.alloc = lean_alloc;
+	cb->pool.mem.ops = &lean;
 	a = sock_at(ca, IP_S, 4000);
 	b = sock_at(cb, IP_L, 4000);
 	CHECK(a && b);
@@ -423,11 +451,7 @@ static void rest__without_memory_to_wake(void)
 	a = sock_at(ca, IP_S, 4000);
 	b = sock_at(cb, IP_L, 4000);
 	CHECK(a && b && set_timeo(b, SO_RCVTIMEO, 5000 * slow()) == 0);
-	rich = cb->pool.mem.ops;
-	lean = *rich;
-	lean.alloc = lean_alloc;
 	atomic_store(&no_paths, true);
-	cb->pool.mem.ops = &lean;
 	CHECK_EQ(send4(a, "2", 1, 0, IP_L, 4000), 1);
 	EVENTUALLY(atomic_load(&refused) > 0);
 	atomic_store(&no_paths, false);
@@ -562,6 +586,13 @@ static void accept__goes_on_when_a_descriptor_is_closed(void)
 	CHECK(counter(ctx, URDS_C_poll_calls) < 1000);
 	close(fd);
 	CHECK_EQ(urds_shutdown(ctx), 0);
+}
+
+/* The children have contexts, and so threads, of their own. */
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+	return "die_after_fork=0";
 }
 
 int main(int argc, char **argv)
