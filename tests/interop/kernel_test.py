@@ -13,10 +13,12 @@ import hashlib
 import os
 import random
 import re
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import lab
@@ -208,7 +210,15 @@ def exchange_in(net, cases=None):
         killer = Killer(c, ours, 0.4)
         killer.run(kills)
         took = time.monotonic() - start
-        got, got2 = verdict(ours, 330), verdict(theirs, 60)
+        try:
+            got, got2 = verdict(ours, 330), verdict(theirs, 60)
+        except lab.LabError:
+            # Whose loss it is stands there: were the bytes acknowledged by our TCP, or did the kernel never send them again?
+            net.end_capture(cap)
+            kept = os.path.join(tempfile.gettempdir(), f'urds-interop-failed-{os.getpid()}.pcap')
+            shutil.copy(path, kept)
+            print(f'# the capture of it is kept: {kept}')
+            raise
         net.delay(0)
         net.end_capture(cap)
         mine, kernel, said = retransmitted(path, c.me)
