@@ -1107,10 +1107,9 @@ PAIR(rest_against_use)
 
 static struct peer *made(struct node *n, const char *ip)
 {
-	struct urds_addr a;
+	struct urds_addr a = {0};
 	struct peer *p;
 
-	memset(a.ip, 0, 10);
 	a.ip[10] = a.ip[11] = 0xff;
 	inet_pton(AF_INET, ip, a.ip + 12);
 	EVENTUALLY((p = peer_get(n, &a)) != NULL); /* makes room as soon as the one before is idle */
