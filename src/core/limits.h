@@ -49,6 +49,9 @@
 #define URDS_RETRY_MAX_NS URDS_MS(1000) /* as the kernel's reconnect_max_delay_ms */
 #define URDS_DIAL_TIMEOUT_NS URDS_SEC(5) /* a dial without an answer is given up and tried again */
 #define URDS_PROOF_SILENT_NS URDS_SEC(2) /* a further path on which no header came is used after all */
+/* What was accepted from a peer not known as urds and says nothing is spoken to: before URDS_STRANGER_NS, so that it can
+ * still answer. */
+#define URDS_ACCEPT_SILENT_NS URDS_SEC(1)
 #define URDS_KIND_SILENT_NS URDS_SEC(2)	/* no answer to our probe this long after a header: a kernel */
 #define URDS_CHALLENGE_DEAD_NS URDS_SEC(1) /* unacknowledged this long when challenged: replaced */
 #define URDS_CHALLENGE_END_NS URDS_SEC(5)  /* every path answered: the parked connection is closed */
