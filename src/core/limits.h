@@ -37,8 +37,11 @@
 /* ---- peers ---- */
 #define URDS_PATHS_MAX 8u     /* path slots of a peer; all are accepted, few are used */
 /* Further connections of one peer waiting for a free path; more are closed. One block is read from each, then TCP
- * holds the rest back. */
-#define URDS_PARKED_MAX 8u
+ * holds the rest back: 4 MiB of a peer. Each may carry bytes that a kernel counts as delivered, and one that died without
+ * a word takes a challenge to be found out: a kernel's bad minute has to fit. */
+#define URDS_PARKED_MAX 64u
+#define URDS_EVICT_MAX 8u /* of them given up in one tick; the others in the next */
+#define URDS_EVICT_NEXT_NS URDS_MS(1)
 /* Pongs waiting on one path; further pings are dropped and counted (C12). Probes and answers: when twice as many wait. */
 #define URDS_PONGS_MAX 256u
 #define URDS_PEERS_MAX 131072u /* peers of a context; more are refused after the idle ones are collected (E2) */

@@ -554,9 +554,13 @@ static void tick_challenge(struct urds_peer *p, urds_ns now, struct urds_peer_ou
 	/* One that neither answers nor is silent (a stopped process) stays, and so does what is parked. */
 	if (!all_answered(p))
 		return;
-	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
+	for (unsigned k = 0, n = 0; p->parked && k < URDS_PARKED_MAX; k++) {
 		if (!p->parked[k].is_used || now < p->parked[k].since + URDS_CHALLENGE_END_NS)
 			continue;
+		if (n++ == URDS_EVICT_MAX) {
+			p->check_at = now + URDS_EVICT_NEXT_NS;
+			return;
+		}
 		act(out, URDS_ACT_EVICT, 0, k);
 		urds_peer_unparked(p, k);
 	}

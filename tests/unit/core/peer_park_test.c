@@ -145,9 +145,11 @@ static void peer_park__parked_are_bounded(void)
 	begin_l();
 	SAYS(ACCEPTED(40000), "park0 probe0");
 	SAYS(ACCEPTED(40000), "park1");
-	for (unsigned i = 2; i < URDS_PARKED_MAX; i++)
+	for (unsigned i = 2; i < URDS_PARKED_MAX; i++) {
 		ACCEPTED(40000);
-	out.n = 0;
+		CHECK_EQ(out.n, 1);
+		out.n = 0;
+	}
 	SAYS(ACCEPTED(40000), "close");
 	urds_peer_unparked(&p, 3);
 	SAYS(ACCEPTED(40000), "park3");
@@ -157,6 +159,35 @@ static void peer_park__parked_are_bounded(void)
 	CHECK_EQ(mem.bytes, 7 * sizeof(struct urds_slot) * (p.more != NULL));
 	CHECK(urds_peer_deadline(&p, 0) == URDS_NEVER);
 	SAYS(SILENCE(0, URDS_SEC(3)), ""); /* the challenge is over */
+	finish();
+}
+
+/* A stranger's: all go, some at a time. */
+static void peer_park__many_are_evicted_in_small_parts(void)
+{
+	unsigned gone = 0;
+
+	begin_l();
+	for (unsigned i = 0; i < URDS_PARKED_MAX; i++) {
+		ACCEPTED(40000);
+		out.n = 0;
+	}
+	now++;
+	SAYS(PROBED(0, true, &urds1), "");
+	while (p.parked) {
+		unsigned n = 0;
+
+		to_deadline();
+		TICK(0);
+		for (size_t i = 0; i < out.n; i++)
+			n += out.v[i].act == URDS_ACT_EVICT;
+		out.n = 0;
+		CHECK(n <= URDS_EVICT_MAX);
+		gone += n;
+	}
+	CHECK_EQ(gone, URDS_PARKED_MAX);
+	CHECK(now < T0 + URDS_CHALLENGE_END_NS + URDS_SEC(2));
+	CHECK(urds_peer_deadline(&p, 0) == URDS_NEVER);
 	finish();
 }
 
@@ -436,6 +467,7 @@ int main(int argc, char **argv)
 	T_RUN(peer_park__stranger_without_a_header_gives_way);
 	T_RUN(peer_park__promoted_in_order_of_arrival);
 	T_RUN(peer_park__parked_are_bounded);
+	T_RUN(peer_park__many_are_evicted_in_small_parts);
 	T_RUN(peer_park__no_memory_to_park_closes);
 	T_RUN(peer_park__eight_paths_of_a_kernel_in_order_of_arrival);
 	T_RUN(peer_park__successor_of_a_dead_path_takes_its_slot);
