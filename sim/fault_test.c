@@ -132,6 +132,28 @@ static void fault__restart_heals_within_2_s(void)
 			}
 }
 
+/* A kernel loses one connection after the other and says more on each, while we are stopped. It has forgotten what our
+ * TCP acknowledged (A1). As many as there are places to park, beside the one that we have. */
+static void fault__what_a_kernel_said_on_many_lost_connections_arrives(void)
+{
+	begin(WORLD_KU);
+	run(URDS_SEC(2));
+	w.u[1].v.is_stopped = true;
+	for (unsigned i = 0; i < URDS_PARKED_MAX; i++) {
+		more(0, 1);
+		world_kick(&w);
+		world_pass(&w, URDS_MS(2));
+		v_cut(v_any(&w.sim), 0, URDS_NEVER);
+		world_pass(&w, URDS_MS(2));
+	}
+	more(0, 1);
+	world_kick(&w);
+	world_pass(&w, URDS_MS(2));
+	v_cont(&w.u[1].v);
+	run(URDS_SEC(5));
+	finish();
+}
+
 int main(int argc, char **argv)
 {
 	T_INIT(argc, argv);
@@ -140,5 +162,6 @@ int main(int argc, char **argv)
 	T_RUN(fault__black_hole_is_noticed_within_30_s);
 	T_RUN(fault__stopped_for_60_s_keeps_its_connection);
 	T_RUN(fault__restart_heals_within_2_s);
+	T_RUN(fault__what_a_kernel_said_on_many_lost_connections_arrives);
 	return t_done();
 }

@@ -156,7 +156,11 @@ static void attach(struct hpeer *hp, unsigned slot, struct vend *link)
 	pa->ack_at = URDS_NEVER;
 	pa->unacked = 0;
 	urds_peer_probe(&hp->peer, hp->host->incarnation, &us);
-	urds_path_tx_up(&pa->tx, urds_peer_slot(&hp->peer, slot)->state == URDS_SLOT_HELD, &us);
+	urds_path_tx_up(&pa->tx,
+			urds_peer_slot(&hp->peer, slot)->state == URDS_SLOT_HELD ? URDS_HOLD_MESSAGES
+			: urds_peer_slot(&hp->peer, slot)->is_held		 ? URDS_HOLD_ALL
+										 : URDS_HOLD_NOTHING,
+			&us);
 	host_transmit(hp, slot);
 	receive(hp, slot);
 	if (pa->link == link && v_ended(link))
@@ -209,7 +213,7 @@ static void post(struct hpeer *hp, unsigned slot, uint16_t sport, uint16_t dport
 
 static const char *const act_name[] = {"dial",	 "knock", "hang up", "attach", "close",	    "park",
 				       "promote", "evict", "drop",    "proven", "probe",     "answer",
-				       "kind",	 "restarted", "check"};
+				       "kind",	 "restarted", "check",	"undo"};
 
 void host_do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *link)
 {
@@ -277,11 +281,14 @@ void host_do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *link)
 			host_transmit(hp, slot);
 			break;
 		case URDS_ACT_RESTARTED:
-			/* This slot's expectation was set by the probe that said so. */
+			urds_path_rx_restarted(&hp->path[slot].rx);
 			for (unsigned s = 0; s < URDS_PATHS_MAX; s++)
 				if (s != slot)
 					hp->path[s].rx.next_rx = 0;
 			hp->stale++;
+			break;
+		case URDS_ACT_UNDO:
+			urds_path_rx_undo(&hp->path[slot].rx);
 			break;
 		case URDS_ACT_CHECK:
 			if (!hp->path[slot].link)
@@ -403,7 +410,7 @@ static void receive(struct hpeer *hp, unsigned slot)
 				      (unsigned long long)b.v[i].seq & 0xffff, b.v[i].len, b.v[i].flags);
 			hp->host->dropped_old += b.dropped_old;
 			if (b.headers > 0) {
-				urds_peer_heard(&hp->peer, slot, now_of(hp), &out);
+				urds_peer_heard(&hp->peer, slot, urds_rx_has_probe(&b), now_of(hp), &out);
 				host_do_out(hp, &out, NULL);
 			}
 			for (size_t i = 0; i < b.n; i++)

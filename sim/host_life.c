@@ -100,7 +100,7 @@ void host_arm(struct host *h)
 static bool send_one(struct host *h, struct hsock *s, unsigned f, struct flow *fl)
 {
 	struct hpeer *hp = host_peer(h, &fl->to);
-	unsigned slot = urds_peer_slot_for(&hp->peer, fl->sport);
+	unsigned slot = urds_peer_slot_for(&hp->peer, fl->sport, pending_of(hp));
 	struct urds_path_tx *tx = &hp->path[slot].tx;
 	uint32_t len = fl->len[fl->sent];
 	struct urds_buf *big = NULL;

@@ -163,9 +163,10 @@ static void ev_fault(void *arg, uint64_t a)
 		sim_at(s, s->now + URDS_MS(1 + sim_below(s, 300)), ev_back, r, (uint64_t)side);
 		break;
 	}
-	/* As above: nine lost connections within the second that a challenge takes are too many for a kernel. */
+	/* As above: a kernel must not lose more connections than may be parked, and each that dies without a word takes
+	 * the second of a challenge to be found out. */
 	sim_at(s, s->now + URDS_US(sim_below(s, sim_below(s, 3) ? 600 : 300000)) +
-		       (r->w.mode != WORLD_UU ? URDS_MS(180) : 0),
+		       (r->w.mode != WORLD_UU ? URDS_MS(60) : 0),
 	       ev_fault, r, 0);
 }
 

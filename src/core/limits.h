@@ -37,8 +37,11 @@
 /* ---- peers ---- */
 #define URDS_PATHS_MAX 8u     /* path slots of a peer; all are accepted, few are used */
 /* Further connections of one peer waiting for a free path; more are closed. One block is read from each, then TCP
- * holds the rest back. */
-#define URDS_PARKED_MAX 8u
+ * holds the rest back: 4 MiB of a peer. Each may carry bytes that a kernel counts as delivered, and one that died without
+ * a word takes a challenge to be found out: a kernel's bad minute has to fit. */
+#define URDS_PARKED_MAX 64u
+#define URDS_EVICT_MAX 8u /* of them given up in one tick; the others in the next */
+#define URDS_EVICT_NEXT_NS URDS_MS(1)
 /* Pongs waiting on one path; further pings are dropped and counted (C12). Probes and answers: when twice as many wait. */
 #define URDS_PONGS_MAX 256u
 #define URDS_PEERS_MAX 131072u /* peers of a context; more are refused after the idle ones are collected (E2) */
@@ -49,6 +52,9 @@
 #define URDS_RETRY_MAX_NS URDS_MS(1000) /* as the kernel's reconnect_max_delay_ms */
 #define URDS_DIAL_TIMEOUT_NS URDS_SEC(5) /* a dial without an answer is given up and tried again */
 #define URDS_PROOF_SILENT_NS URDS_SEC(2) /* a further path on which no header came is used after all */
+/* What was accepted from a peer not known as urds and says nothing is spoken to: before URDS_STRANGER_NS, so that it can
+ * still answer. */
+#define URDS_ACCEPT_SILENT_NS URDS_SEC(1)
 #define URDS_KIND_SILENT_NS URDS_SEC(2)	/* no answer to our probe this long after a header: a kernel */
 #define URDS_CHALLENGE_DEAD_NS URDS_SEC(1) /* unacknowledged this long when challenged: replaced */
 #define URDS_CHALLENGE_END_NS URDS_SEC(5)  /* every path answered: the parked connection is closed */

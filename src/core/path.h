@@ -41,6 +41,7 @@ struct urds_path_tx {
 	bool map_due;	      /* tx: the map has not been sent on this connection */
 	bool is_up;	      /* append + tx to write: a connection is there */
 	bool is_held;	      /* append + tx to write: no proof of life yet, messages wait (W9) */
+	bool is_mute;	      /* append + tx to write: so does everything else */
 };
 
 /* What has to be known of a path whose connection is up and on which nothing goes on. */
@@ -85,10 +86,16 @@ static inline void urds_path_tx_want_ack(struct urds_path_tx *t)
 	atomic_fetch_or_explicit(&t->want, URDS_WANT_ACK, memory_order_release);
 }
 
-/* append + tx. A connection is there. @dialled: we opened it: nothing but a probe goes out, and not even
- * that while messages are uncertain, until urds_path_tx_proven(). @us: what our probe says. */
-void urds_path_tx_up(struct urds_path_tx *t, bool dialled, const struct urds_probe *us);
-/* append + tx. The other end has sent a header: messages may go. */
+/* What goes out before urds_path_tx_proven(). */
+enum urds_tx_hold {
+	URDS_HOLD_NOTHING,
+	URDS_HOLD_MESSAGES, /* only a probe goes: we opened the connection (W9) */
+	URDS_HOLD_ALL,	    /* we accepted it, and do not know yet that it is this path (W5) */
+};
+
+/* append + tx. A connection is there. @us: what our probe says. */
+void urds_path_tx_up(struct urds_path_tx *t, enum urds_tx_hold hold, const struct urds_probe *us);
+/* append + tx. The other end has spoken: everything may go. */
 void urds_path_tx_proven(struct urds_path_tx *t);
 /* append + tx. A kernel's TCP has acknowledged up to @pos: owners are told, and what was acknowledged a while ago
  * is dropped (URDS_KEEP_NS). Return: true if @out is full and there may be more: call again. */
@@ -147,10 +154,18 @@ struct urds_rx_batch {
 	bool ack_wanted;	 /* the peer asked for an ack, or sent a duplicate */
 };
 
+/* A probe or an answer always ends its batch. */
+static inline bool urds_rx_has_probe(const struct urds_rx_batch *b)
+{
+	return b->n > 0 && (b->v[b->n - 1].kind == URDS_RX_PROBE || b->v[b->n - 1].kind == URDS_RX_ANSWER);
+}
+
 struct urds_path_rx {
 	struct urds_splitter split;
 	struct urds_mem *mem;
 	uint64_t next_rx;	/* next expected sequence */
+	uint64_t before_probe;	/* that, before the last probe or answer */
+	uint64_t probe_seq;	/* of that */
 	struct urds_buf *chunk; /* being filled; ->used bytes are; NULL while idle and nothing of it is unread */
 	struct urds_buf *body;	/* where the payload of the message in progress goes, or NULL: in the chunk */
 	uint32_t parsed;	/* bytes of chunk given to the splitter */
@@ -181,6 +196,18 @@ int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out);
 /* Nothing more to read for now: gives back memory that holds nothing. @may_keep: a chunk that unread messages hold
  * anyway stays, to be filled; call again later. */
 void urds_path_rx_idle(struct urds_path_rx *r, bool may_keep);
+
+/* The last probe or answer belongs to another path: its number does not count. */
+static inline void urds_path_rx_undo(struct urds_path_rx *r)
+{
+	r->next_rx = r->before_probe;
+}
+
+/* It came from a new life of the peer: what follows it is new, whatever the old life had sent. */
+static inline void urds_path_rx_restarted(struct urds_path_rx *r)
+{
+	r->next_rx = r->probe_seq + 1;
+}
 
 /* As above, for this half. */
 bool urds_path_rx_rest(const struct urds_path_rx *r, struct urds_path_rest *out);

@@ -233,7 +233,7 @@ static void header(struct urds_path_rx *r, const struct urds_hdr *h, enum urds_f
 		out->ack_seen = h->ack;
 }
 
-/* All of @m has arrived: now it counts. Return: false for a duplicate. */
+/* All of @m has arrived: now it counts. Return: false: a duplicate, to be dropped. */
 static bool accept_frame(struct urds_path_rx *r, const struct urds_rx_cur *m, struct urds_rx_batch *out)
 {
 	if (m->kind == URDS_FRAME_MAP || m->kind == URDS_FRAME_ACK || m->kind == URDS_FRAME_CONTROL ||
@@ -242,7 +242,14 @@ static bool accept_frame(struct urds_path_rx *r, const struct urds_rx_cur *m, st
 	out->wire_bytes += URDS_HDR_LEN + m->len;
 	if (m->flags & URDS_F_ACK_REQUIRED)
 		out->ack_wanted = true;
+	if (m->kind == URDS_FRAME_PROBE || m->kind == URDS_FRAME_PROBE_ANSWER) {
+		r->before_probe = r->next_rx;
+		r->probe_seq = m->seq;
+	}
 	if (!is_duplicate(r, m->seq, m->flags))
+		return true;
+	/* The probe ahead of a replay is always one, so that a kernel drops it. */
+	if (m->kind == URDS_FRAME_PROBE)
 		return true;
 	out->dropped_old++;
 	out->ack_wanted = true; /* its first ack may have died with the old connection */

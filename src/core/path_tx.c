@@ -63,9 +63,13 @@ static bool ctl_build(struct urds_path_tx *t, const struct urds_tx_env *env, boo
 	c->ack = want & URDS_WANT_ACK ? env->ack : 0;
 	p = c->bytes;
 	if (want & URDS_WANT_PROBE) {
-		/* Its number is that of the last message the peer has for certain, and nothing later is
-		 * on the way: the peer's expectation comes out as it was (A4). */
+		/* Its number is that of the last message the peer has for certain. If nothing later was on the
+		 * way, the peer's expectation comes out as it was (A4). If something was, a probe that counts
+		 * would lose or double it (A3): flagged, it is a duplicate, which moves nothing; an urds end
+		 * reads what it says all the same. */
 		urds_probe_put(p, false, t->log.tail_seq - 1, env->us);
+		if (urds_log_is_uncertain(&t->log))
+			p[URDS_HDR_OFF_FLAGS] = URDS_F_RETRANSMITTED;
 		p += URDS_HDR_LEN;
 	}
 	if (want & URDS_HAS_MAP) {
@@ -91,7 +95,7 @@ size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env
 	*bytes = 0;
 	*sent_ack = 0;
 	t->ack_run = 0;
-	if (!t->is_up)
+	if (!t->is_up || t->is_mute)
 		return 0;
 	if (!t->ctl && t->log.at_off == 0 && !ctl_build(t, env, urds_log_has_unsent(&t->log))) {
 		t->log.run_end = atomic_load_explicit(&t->log.mark.sent, memory_order_relaxed);
@@ -147,26 +151,23 @@ void urds_path_tx_taken(struct urds_path_tx *t, size_t bytes, struct urds_tx_don
 	t->link_pos += bytes;
 }
 
-void urds_path_tx_up(struct urds_path_tx *t, bool dialled, const struct urds_probe *us)
+void urds_path_tx_up(struct urds_path_tx *t, enum urds_tx_hold hold, const struct urds_probe *us)
 {
-	bool uncertain = urds_log_is_uncertain(&t->log);
-
 	assert(!t->is_up && !t->ctl);
 	t->is_up = true;
 	t->link_pos = t->kept_pos = 0;
-	t->is_held = dialled;
+	t->is_held = hold != URDS_HOLD_NOTHING;
+	t->is_mute = hold == URDS_HOLD_ALL;
 	t->map_due = true;
-	/* With messages on the way that may or may not have arrived, any number a probe ahead of them could
-	 * carry would move the peer's expectation and lose or double one of them (A3, A4). The other end
-	 * speaks first then: a kernel sends its map when path 0 comes up, an urds end a probe. */
-	atomic_store_explicit(&t->want, uncertain ? 0 : URDS_WANT_PROBE, memory_order_release);
-	if (uncertain)
+	atomic_store_explicit(&t->want, URDS_WANT_PROBE, memory_order_release);
+	/* A kernel does not answer a duplicate: it gets another probe behind the messages. */
+	if (urds_log_is_uncertain(&t->log))
 		urds_path_tx_post(t, URDS_PROBE_PORT, 0, us);
 }
 
 void urds_path_tx_proven(struct urds_path_tx *t)
 {
-	t->is_held = false;
+	t->is_held = t->is_mute = false;
 }
 
 /* Owner of our own messages that are acknowledged and kept: they do not count as posted any more. */
@@ -216,7 +217,7 @@ void urds_path_tx_down(struct urds_path_tx *t)
 
 	ctl_free(t);
 	atomic_store_explicit(&t->want, 0, memory_order_relaxed);
-	t->is_up = t->is_held = false;
+	t->is_up = t->is_held = t->is_mute = false;
 	/* Probes and answers are about one connection: sent again they would be dropped as duplicates, unanswered,
 	 * or say what no longer holds. Of a further path, which may never come back, nothing of ours is kept. */
 	urds_log_rewind(&t->log); /* first: then none of them is half out any more */

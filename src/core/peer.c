@@ -94,10 +94,14 @@ static unsigned paths_used(const struct urds_peer *p)
 	return n < 2 || !p->has_sport_idx ? 1 : n;
 }
 
-unsigned urds_peer_slot_for(const struct urds_peer *p, uint16_t port)
+unsigned urds_peer_slot_for(struct urds_peer *p, uint16_t port, unsigned pending)
 {
 	unsigned n = paths_used(p);
 
+	/* Fewer count at once: what is on the others may stay there for ever. */
+	if (!pending || n < p->spread)
+		p->spread = (uint8_t)n;
+	n = p->spread;
 	if (n < 2)
 		return 0;
 	/* Rounded down to a power of two (E9). */
@@ -143,9 +147,12 @@ void urds_peer_want(struct urds_peer *p, unsigned slot, urds_ns now, struct urds
 	open_slot(p, urds_peer_dials(p) ? slot : 0, now, out);
 }
 
-static void attach(struct urds_slot *s, enum urds_slot_state state, unsigned lane, urds_ns now)
+/* @lane: accepted: of its source port. We may take it for another path than its maker does, until it has said which
+ * one it is: what we sent would move the wrong count at the other end. */
+static void attach(struct urds_peer *p, struct urds_slot *s, enum urds_slot_state state, unsigned lane, urds_ns now)
 {
 	s->state = (uint8_t)state;
+	s->is_held = state == URDS_SLOT_UP && !urds_peer_is_self(p);
 	s->kind = URDS_KIND_UNKNOWN;
 	s->heard = false;
 	s->lane = (uint8_t)lane;
@@ -160,7 +167,7 @@ void urds_peer_dialled(struct urds_peer *p, unsigned slot, bool ok, urds_ns now,
 	if (!s)
 		return;
 	if (s->state == URDS_SLOT_DIALLING && ok) {
-		attach(s, URDS_SLOT_HELD, URDS_PATHS_MAX, now);
+		attach(p, s, URDS_SLOT_HELD, URDS_PATHS_MAX, now);
 		act(out, URDS_ACT_ATTACH, slot, 0);
 		return;
 	}
@@ -262,7 +269,7 @@ void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, st
 	if (s) {
 		if (s->state == URDS_SLOT_KNOCKING)
 			act(out, URDS_ACT_HANG_UP, slot, 0);
-		attach(s, URDS_SLOT_UP, from_port % URDS_PATHS_MAX, now);
+		attach(p, s, URDS_SLOT_UP, from_port % URDS_PATHS_MAX, now);
 		act(out, URDS_ACT_ATTACH, slot, 0);
 		return;
 	}
@@ -284,7 +291,17 @@ void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, st
 		challenge(p, now, out);
 }
 
-void urds_peer_heard(struct urds_peer *p, unsigned slot, urds_ns now, struct urds_peer_out *out)
+/* Messages may go. */
+static void prove(struct urds_slot *s, unsigned slot, struct urds_peer_out *out)
+{
+	if (s->state != URDS_SLOT_HELD && !s->is_held)
+		return;
+	s->state = URDS_SLOT_UP;
+	s->is_held = false;
+	act(out, URDS_ACT_PROVEN, slot, 0);
+}
+
+void urds_peer_heard(struct urds_peer *p, unsigned slot, bool has_probe, urds_ns now, struct urds_peer_out *out)
 {
 	struct urds_slot *s = slot_of(p, slot);
 
@@ -294,10 +311,8 @@ void urds_peer_heard(struct urds_peer *p, unsigned slot, urds_ns now, struct urd
 	s->tries = 0;
 	s->at = now;
 	p->is_proven = true;
-	if (s->state == URDS_SLOT_HELD) {
-		s->state = URDS_SLOT_UP;
-		act(out, URDS_ACT_PROVEN, slot, 0);
-	}
+	if (!has_probe)
+		prove(s, slot, out);
 }
 
 static void set_kind(struct urds_slot *s, unsigned slot, enum urds_peer_kind kind, struct urds_peer_out *out)
@@ -328,9 +343,15 @@ static void promote_to(struct urds_peer *p, unsigned k, unsigned slot, urds_ns n
 		return;
 	if (s->state == URDS_SLOT_KNOCKING)
 		act(out, URDS_ACT_HANG_UP, slot, 0);
-	attach(s, URDS_SLOT_UP, p->parked[k].lane, now);
+	attach(p, s, URDS_SLOT_UP, p->parked[k].lane, now);
 	act(out, URDS_ACT_PROMOTE, slot, k);
 	urds_peer_unparked(p, k);
+}
+
+/* The slot that a parked connection is for, if that is known by now. */
+static unsigned wanted(const struct urds_peer *p, const struct urds_parked *q)
+{
+	return q->slot == ANY_SLOT && p->has_sport_idx ? q->lane : q->slot;
 }
 
 /* A slot became free: the connection parked for it, if any, takes its place. */
@@ -343,7 +364,7 @@ static bool promote(struct urds_peer *p, unsigned slot, urds_ns now, struct urds
 	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
 		const struct urds_parked *q = &p->parked[k];
 
-		if (q->is_used && (q->slot == slot || q->slot == ANY_SLOT) &&
+		if (q->is_used && (wanted(p, q) == slot || wanted(p, q) == ANY_SLOT) &&
 		    (best == URDS_PARKED_MAX || q->order < p->parked[best].order))
 			best = k;
 	}
@@ -363,8 +384,7 @@ static void place_parked(struct urds_peer *p, urds_ns since_before, urds_ns now,
 
 		if (!q->is_used || q->slot != ANY_SLOT || q->since > since_before)
 			continue;
-		if (p->has_sport_idx) /* known by now */
-			q->slot = q->lane;
+		q->slot = (uint8_t)wanted(p, q);
 		slot = q->slot != ANY_SLOT ? q->slot : free_slot(p);
 		if (slot < URDS_PATHS_MAX && is_free(p, slot))
 			promote_to(p, k, slot, now, out);
@@ -410,6 +430,7 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const 
 	if (!s)
 		return;
 	if (p->ext && probe->has_urds && contradicts(p, slot, probe->incarnation)) {
+		act(out, URDS_ACT_UNDO, slot, 0);
 		act(out, URDS_ACT_DROP, slot, 0);
 		challenge(p, now, out);
 		return;
@@ -429,9 +450,11 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const 
 		set_kind(s, slot, URDS_KIND_KERNEL, out);
 	}
 	if (misplaced) {
+		act(out, URDS_ACT_UNDO, slot, 0);
 		act(out, URDS_ACT_DROP, slot, 0);
 		return;
 	}
+	prove(s, slot, out);
 	if (!is_answer)
 		act(out, URDS_ACT_ANSWER, slot, 0);
 	else if (p->challenged)
@@ -451,8 +474,8 @@ static void place_successors(struct urds_peer *p, urds_ns now, struct urds_peer_
 	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
 		const struct urds_parked *q = &p->parked[k];
 
-		if (q->is_used && q->slot != ANY_SLOT && is_free(p, q->slot))
-			promote_to(p, k, q->slot, now, out);
+		if (q->is_used && wanted(p, q) != ANY_SLOT && is_free(p, wanted(p, q)))
+			promote_to(p, k, wanted(p, q), now, out);
 	}
 }
 
@@ -470,7 +493,7 @@ void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rn
 	} else {
 		fail(s, now, rnd); /* connected, but nobody spoke: not a proof of life */
 	}
-	s->heard = false;
+	s->heard = s->is_held = false;
 	s->kind = URDS_KIND_UNKNOWN;
 	p->challenged_slots &= (uint8_t)~(1u << slot); /* what was asked is gone */
 	was_promoted = promote(p, slot, now, out);
@@ -531,9 +554,13 @@ static void tick_challenge(struct urds_peer *p, urds_ns now, struct urds_peer_ou
 	/* One that neither answers nor is silent (a stopped process) stays, and so does what is parked. */
 	if (!all_answered(p))
 		return;
-	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
+	for (unsigned k = 0, n = 0; p->parked && k < URDS_PARKED_MAX; k++) {
 		if (!p->parked[k].is_used || now < p->parked[k].since + URDS_CHALLENGE_END_NS)
 			continue;
+		if (n++ == URDS_EVICT_MAX) {
+			p->check_at = now + URDS_EVICT_NEXT_NS;
+			return;
+		}
 		act(out, URDS_ACT_EVICT, 0, k);
 		urds_peer_unparked(p, k);
 	}
@@ -551,11 +578,18 @@ static bool reconnects(const struct urds_peer *p, unsigned slot, unsigned pendin
 	       s->at < p->down_since + RECONNECT_IDLE_NS && (slot == 0 || slot < paths_used(p));
 }
 
-/* How long to wait for a probe or an answer. An urds end that replays much sends its probe after that: were it
- * taken for a kernel, TCP's acks would release what a kill -9 of it then loses. */
+/* How long to wait for a probe or an answer. An urds end may be short of memory for it: were it taken for a kernel, TCP's
+ * acks would release what a kill -9 of it then loses. */
 static urds_ns kind_patience(const struct urds_peer *p)
 {
 	return p->incarnation ? URDS_DEAD_NS : URDS_KIND_SILENT_NS;
+}
+
+/* How long an accepted connection may say nothing before we do. An urds end always sends a probe first; a further path
+ * of a kernel may have nothing to say. */
+static urds_ns hold_patience(const struct urds_peer *p)
+{
+	return p->incarnation ? URDS_DEAD_NS : URDS_ACCEPT_SILENT_NS;
 }
 
 /* Slots to be opened for what is @pending. */
@@ -593,9 +627,11 @@ void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t
 		case URDS_SLOT_HELD:
 			/* Path 0 always speaks; a further path of a kernel may have nothing to say. */
 			if (i > 0 && now >= s->at + URDS_PROOF_SILENT_NS)
-				urds_peer_heard(p, i, now, out);
+				urds_peer_heard(p, i, false, now, out);
 			break;
 		case URDS_SLOT_UP:
+			if (s->is_held && now >= s->at + hold_patience(p))
+				prove(s, i, out);
 			if (s->kind == URDS_KIND_UNKNOWN && s->heard && now >= s->at + kind_patience(p))
 				set_kind(s, i, URDS_KIND_KERNEL, out);
 			break;
@@ -631,6 +667,8 @@ urds_ns urds_peer_deadline(const struct urds_peer *p, unsigned pending)
 				d = earlier(d, s->at + URDS_PROOF_SILENT_NS);
 			break;
 		case URDS_SLOT_UP:
+			if (s->is_held)
+				d = earlier(d, s->at + hold_patience(p));
 			if (s->kind == URDS_KIND_UNKNOWN && s->heard)
 				d = earlier(d, s->at + kind_patience(p));
 			break;

@@ -37,6 +37,7 @@ struct urds_slot {
 	uint8_t kind;  /* enum urds_peer_kind */
 	uint8_t tries; /* failures in a row: the backoff */
 	bool heard;    /* a header has come on this connection */
+	bool is_held;  /* accepted, and neither a header nor a probe has shown yet that it belongs here: nothing is sent */
 	uint8_t lane;  /* accepted: source port modulo 8 (W5); else URDS_PATHS_MAX */
 };
 
@@ -61,6 +62,7 @@ struct urds_peer {
 	uint32_t caps;
 	uint32_t parked_order;	     /* of the next one */
 	uint8_t npaths;		     /* agreed; 0: not known */
+	uint8_t spread;		     /* paths that senders use; 0: one */
 	uint8_t our_paths;	     /* what we offer */
 	uint8_t answered;	     /* slots that answered the challenge */
 	uint8_t challenged_slots;
@@ -73,7 +75,7 @@ enum urds_peer_act {
 	URDS_ACT_DIAL,	   /* connect from local to remote with lane = slot; answer: urds_peer_dialled() */
 	URDS_ACT_KNOCK,	   /* the same, to be closed */
 	URDS_ACT_HANG_UP,  /* give up the dial in progress on slot */
-	URDS_ACT_ATTACH,   /* the link of this event is the slot's connection now; path_tx_up, dialled if HELD */
+	URDS_ACT_ATTACH,   /* the link of this event is the slot's connection now; path_tx_up */
 	URDS_ACT_CLOSE,	   /* close the link of this event */
 	URDS_ACT_PARK,	   /* keep the link of this event as parked number k: read it into a bounded buffer */
 	URDS_ACT_PROMOTE,  /* parked k is slot's connection now; its bytes first */
@@ -83,8 +85,9 @@ enum urds_peer_act {
 	URDS_ACT_PROBE,	   /* slot: queue a probe in order */
 	URDS_ACT_ANSWER,   /* slot: queue the answer to a probe */
 	URDS_ACT_KIND,	   /* slot.kind changed: apply acks accordingly */
-	URDS_ACT_RESTARTED, /* the peer is a new incarnation: expected sequences start anew */
+	URDS_ACT_RESTARTED, /* the peer is a new incarnation: expected sequences start anew, slot's behind the probe */
 	URDS_ACT_CHECK,	   /* slot: tell urds_peer_silence() how long it has been silent */
+	URDS_ACT_UNDO,	   /* slot: the probe was not for it: path_rx_undo. DROP follows */
 };
 
 struct urds_peer_out {
@@ -113,8 +116,9 @@ static inline bool urds_peer_is_self(const struct urds_peer *p)
 	return urds_addr_eq(&p->local, &p->remote);
 }
 
-/* Slot that a socket bound to @port sends on: stable while the number of agreed paths is. */
-unsigned urds_peer_slot_for(const struct urds_peer *p, uint16_t port);
+/* Slot that a socket bound to @port sends on. @pending: slots with something queued or unacknowledged: while there is
+ * any, more paths are not used, for messages on a new path would overtake those on the old. */
+unsigned urds_peer_slot_for(struct urds_peer *p, uint16_t port, unsigned pending);
 
 /* What our probe says to this peer. */
 void urds_peer_probe(const struct urds_peer *p, uint32_t incarnation, struct urds_probe *out);
@@ -126,8 +130,8 @@ void urds_peer_dialled(struct urds_peer *p, unsigned slot, bool ok, urds_ns now,
 		       struct urds_peer_out *out);
 /* A connection came in from @from_port. */
 void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, struct urds_peer_out *out);
-/* Headers arrived on @slot. */
-void urds_peer_heard(struct urds_peer *p, unsigned slot, urds_ns now, struct urds_peer_out *out);
+/* Headers arrived on @slot. @has_probe: urds_peer_probed() comes with them, and decides whether we may speak. */
+void urds_peer_heard(struct urds_peer *p, unsigned slot, bool has_probe, urds_ns now, struct urds_peer_out *out);
 /* A probe or the answer to ours arrived on @slot. */
 void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const struct urds_probe *probe,
 		      urds_ns now, struct urds_peer_out *out);

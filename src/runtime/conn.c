@@ -94,8 +94,12 @@ void path_role_leave(struct path *h)
 }
 
 /* Peer lock held; the slot has no link. */
-static void attach(struct peer *p, struct path *h, struct urds_link *l, bool dialled, struct todo *t)
+static void attach(struct peer *p, struct path *h, struct urds_link *l, struct todo *t)
 {
+	const struct urds_slot *s = urds_peer_slot(&p->core, h->slot);
+	enum urds_tx_hold hold = s->state == URDS_SLOT_HELD ? URDS_HOLD_MESSAGES
+				 : s->is_held		    ? URDS_HOLD_ALL
+							    : URDS_HOLD_NOTHING;
 	struct urds_probe us;
 
 	our_probe(p, &us);
@@ -111,7 +115,7 @@ static void attach(struct peer *p, struct path *h, struct urds_link *l, bool dia
 	atomic_store(&h->rx_ended, false);
 	h->is_heard = false;
 	h->end_by = URDS_NEVER;
-	urds_path_tx_up(&h->tx, dialled, &us);
+	urds_path_tx_up(&h->tx, hold, &us);
 	atomic_store(&h->link, l);
 	urds_lock_release(&h->append);
 	/* Whoever left a note finds its messages sent by the TRANSMIT below. */
@@ -165,7 +169,7 @@ static void promote(struct peer *p, struct path *h, unsigned k, struct todo *t)
 	urds_count(p->e, URDS_C_conn_promoted, 1);
 	h->rx.chunk = q.buf;
 	h->rx.parsed = 0;
-	attach(p, h, q.link, false, t);
+	attach(p, h, q.link, t);
 	ready_push(h); /* its bytes, or its end, were reported already */
 }
 
@@ -189,7 +193,7 @@ static void post(struct peer *p, struct path *h, bool answer, struct todo *t)
 static void restarted(struct peer *p, struct path *h)
 {
 	urds_count(p->e, URDS_C_peer_restarted, 1);
-	/* Its own expectation was set by the probe that told us. */
+	urds_path_rx_restarted(&h->rx); /* its own probe told us: rx role held */
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		struct path *other = peer_path_if(p, i);
 
@@ -243,7 +247,7 @@ static void carry_out(struct peer *p, const struct urds_peer_out *out, struct ur
 			h->dialling = NULL;
 			break;
 		case URDS_ACT_ATTACH:
-			attach(p, h, l, urds_peer_slot(&p->core, slot)->state == URDS_SLOT_HELD, t);
+			attach(p, h, l, t);
 			break;
 		case URDS_ACT_CLOSE:
 			add(t, TODO_CLOSE, NULL, l);
@@ -286,6 +290,9 @@ static void carry_out(struct peer *p, const struct urds_peer_out *out, struct ur
 			break;
 		case URDS_ACT_RESTARTED:
 			restarted(p, h);
+			break;
+		case URDS_ACT_UNDO:
+			urds_path_rx_undo(&h->rx); /* only its own probes bring this: rx role held */
 			break;
 		case URDS_ACT_CHECK:
 			add(t, TODO_CHECK, h, NULL);
@@ -441,10 +448,10 @@ void path_want(struct path *h)
 	PEER_EVENT(h->peer, NULL, urds_peer_want(&h->peer->core, h->slot, urds_clock_ns(), &out));
 }
 
-void path_heard(struct path *h)
+void path_heard(struct path *h, bool has_probe)
 {
 	atomic_store(&h->rest_at, urds_clock_ns() + h->peer->e->cfg.rest_ns);
-	PEER_EVENT(h->peer, NULL, urds_peer_heard(&h->peer->core, h->slot, urds_clock_ns(), &out));
+	PEER_EVENT(h->peer, NULL, urds_peer_heard(&h->peer->core, h->slot, has_probe, urds_clock_ns(), &out));
 }
 
 void path_probed(struct path *h, bool is_answer, const struct urds_probe *probe)
@@ -657,7 +664,7 @@ const struct urds_link_sink engine_sink = {.on_readable = on_readable,
 
 /* ---------------------------------------------------------------- time */
 
-static unsigned pending_slots(struct peer *p)
+unsigned peer_pending(struct peer *p)
 {
 	unsigned pending = 0;
 
@@ -684,7 +691,7 @@ void peer_rearm(struct peer *p, urds_ns now)
 	urds_ns at;
 
 	urds_lock_acquire(&p->lock);
-	at = urds_peer_deadline(&p->core, pending_slots(p));
+	at = urds_peer_deadline(&p->core, peer_pending(p));
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		struct path *h = peer_path_if(p, i);
 
@@ -715,7 +722,7 @@ static void poll_path(struct peer *p, struct path *h, urds_ns now)
 		h->poll_shift = 0;
 	}
 	h->poll_at = URDS_NEVER;
-	if (!atomic_load(&h->link) || !(pending_slots(p) & (1u << h->slot))) {
+	if (!atomic_load(&h->link) || !(peer_pending(p) & (1u << h->slot))) {
 		h->poll_shift = 0;
 		atomic_store(&h->poll_armed, false);
 		return;
@@ -793,7 +800,7 @@ void peer_timer(struct peer *p, urds_ns now)
 		check(p, poll[i]);
 	}
 	peer_rest(p, now);
-	PEER_EVENT(p, NULL, urds_peer_tick(&p->core, pending_slots(p), now, urds_random64(), &out));
+	PEER_EVENT(p, NULL, urds_peer_tick(&p->core, peer_pending(p), now, urds_random64(), &out));
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		struct path *h = peer_path_get(p, i, false);
 

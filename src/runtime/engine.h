@@ -338,7 +338,9 @@ void peer_each(struct urds_ctx *e, void (*fn)(struct peer *p, void *arg), void *
 /* ---- conn.c: events of connections */
 extern const struct urds_link_sink engine_sink;
 void path_want(struct path *p);	     /* something is queued and the path is down */
-void path_heard(struct path *p);     /* rx role held */
+void path_heard(struct path *p, bool has_probe); /* rx role held */
+/* Peer lock held: slots with something queued or unacknowledged. */
+unsigned peer_pending(struct peer *p);
 void path_probed(struct path *p, bool is_answer, const struct urds_probe *probe); /* rx role held */
 void path_end(struct path *p);	     /* rx role held: the connection is gone */
 void peer_timer(struct peer *p, urds_ns now);

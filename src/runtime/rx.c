@@ -159,7 +159,7 @@ static void handle(struct path *h, struct urds_rx_batch *b)
 
 	if (b->headers > 0 && !h->is_heard) {
 		h->is_heard = true;
-		path_heard(h);
+		path_heard(h, urds_rx_has_probe(b));
 	}
 	if (b->dropped_old)
 		urds_count(e, URDS_C_recv_drop_old_seq, b->dropped_old);

@@ -54,7 +54,7 @@ static int route(struct urds_sock *s, const struct urds_addr *to, struct path **
 	if (!p)
 		return -URDS_ENOMEM;
 	urds_lock_acquire(&p->lock);
-	h = peer_path(p, urds_peer_slot_for(&p->core, s->bound.at.port));
+	h = peer_path(p, urds_peer_slot_for(&p->core, s->bound.at.port, peer_pending(p)));
 	urds_lock_release(&p->lock);
 	if (!h) {
 		peer_drop(p);

@@ -35,7 +35,7 @@ WHY = {
     'W8': 'a connection that we make as the higher address carries nothing and is closed, and made again '
           'while something waits',
     'W9': 'on a connection that we make nothing but a probe goes out before the other end has spoken',
-    'W9 uncertain': '... not even the probe, while messages may or may not have arrived',
+    'W9 uncertain': '... flagged, while messages may or may not have arrived',
     'W10': 'a connection that we end is shut down, read to its end, and then closed',
     '15': 'probes carry the urds extension',
 }
@@ -167,7 +167,8 @@ def differences(path, me, with_ext):
         if c['made_by_us'] and not c['ours']:
             if any(us and length for _, us, _, length in c['segs']):
                 bad.append(f'{src}: bytes on a connection that was a knock')
-            rule('W8' if is_higher else 'W9 uncertain')
+            if is_higher:
+                rule('W8')
             continue
         if c['made_by_us']:
             if int(src.rsplit(':', 1)[1]) % 8 != 0:
@@ -178,7 +179,8 @@ def differences(path, me, with_ext):
             before = [f.kind for f in c['ours'] if f.time < heard]
             if before not in ([], ['probe']):
                 bad.append(f'{src}: {before} before the other end had spoken')
-            rule('W9' if before else 'W9 uncertain')
+            if before:
+                rule('W9 uncertain' if c['ours'][0].flags & 4 else 'W9')
         # Ends: our FIN, then theirs, then nothing; a RST of ours would throw bytes away.
         fin_us = [t for t, us, flags, _ in c['segs'] if us and 'F' in flags]
         fin_they = [t for t, us, flags, _ in c['segs'] if not us and ('F' in flags or 'R' in flags)]

@@ -443,6 +443,51 @@ static void path_rx__pings_probes_and_answers(void)
 	finish();
 }
 
+/* That of an urds end ahead of its replay always is: it moves nothing, but is read. */
+static void path_rx__a_probe_is_read_even_if_it_is_a_duplicate(void)
+{
+	struct urds_probe p = {.has_npaths = true, .npaths = 8};
+
+	begin();
+	r.next_rx = 9;
+	frame(0, 0, 1, 0, URDS_F_RETRANSMITTED);
+	urds_probe_put(in, false, 5, &p);
+	in[URDS_HDR_OFF_FLAGS] = URDS_F_RETRANSMITTED;
+	CHECK_EQ(feed(0, in_len, SIZE_MAX), 0);
+	CHECK_EQ(ngot, 1);
+	CHECK_EQ(got[0].kind, URDS_RX_PROBE);
+	CHECK_EQ(nprobes, 1);
+	CHECK_EQ(got_probe[0].npaths, 8);
+	CHECK_EQ(dropped, 0);
+	CHECK(!ack_wanted);
+	CHECK_EQ(r.next_rx, 9);
+	urds_path_rx_undo(&r);
+	CHECK_EQ(r.next_rx, 9);
+	urds_path_rx_restarted(&r); /* a new life, its clock set back: what it sends again counts */
+	CHECK_EQ(r.next_rx, 6);
+	finish();
+}
+
+static void path_rx__the_number_of_a_probe_for_another_path_is_undone(void)
+{
+	static const uint64_t seqs[] = {3, 20};
+
+	for (unsigned i = 0; i < 4; i++) {
+		struct urds_probe p = {.has_npaths = true, .npaths = 8};
+		uint64_t seq = seqs[i / 2];
+
+		begin();
+		r.next_rx = 7;
+		frame(7, 10, 4000, 5000, 0);
+		urds_probe_put(frame(seq, 0, 1, 0, 0), i & 1, seq, &p);
+		CHECK_EQ(feed(0, in_len, SIZE_MAX), 0);
+		CHECK_EQ(r.next_rx, seq + 1);
+		urds_path_rx_undo(&r);
+		CHECK_EQ(r.next_rx, 8);
+		finish();
+	}
+}
+
 /* Nobody sends one; what it says does not depend on how it was cut. */
 static void path_rx__probe_with_payload_is_a_plain_ping(void)
 {
@@ -504,6 +549,8 @@ int main(int argc, char **argv)
 	T_RUN(path_rx__map_is_outside_the_sequence);
 	T_RUN(path_rx__what_only_urds_peers_send);
 	T_RUN(path_rx__pings_probes_and_answers);
+	T_RUN(path_rx__a_probe_is_read_even_if_it_is_a_duplicate);
+	T_RUN(path_rx__the_number_of_a_probe_for_another_path_is_undone);
 	T_RUN(path_rx__probe_with_payload_is_a_plain_ping);
 	T_RUN(path_rx__every_allocation_fails_once);
 	return t_done();

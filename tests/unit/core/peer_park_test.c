@@ -43,7 +43,7 @@ static void peer_park__reset_promotes_at_once(void)
 	CHECK_EQ(urds_peer_slot(&p, 0)->state, URDS_SLOT_UP);
 	CHECK_EQ(urds_peer_slot(&p, 0)->kind, URDS_KIND_UNKNOWN);
 	CHECK(!p.parked);
-	SAYS(HEARD(0), "");
+	SAYS(HEARD(0), "proven0");
 	SAYS(PROBED(0, false, &urds1), "kind0 answer0");
 	finish();
 }
@@ -58,7 +58,7 @@ static void peer_park__silent_for_1_s_is_dropped_and_replaced(void)
 	SAYS(TICK(0), "check0");
 	SAYS(SILENCE(0, now - T0), "drop0");
 	SAYS(DOWN(0), "promote0:0");
-	CHECK(urds_peer_deadline(&p, 0) == URDS_NEVER);
+	CHECK_EQ(urds_peer_deadline(&p, 0), now + URDS_DEAD_NS); /* it will speak */
 	finish();
 }
 
@@ -100,7 +100,7 @@ static void peer_park__one_that_comes_after_the_answers_gets_its_own_challenge(v
 		if (!p.parked)
 			break;
 	}
-	SAYS(HEARD(0), "");
+	SAYS(HEARD(0), "proven0");
 	SAYS(PROBED(0, true, &urds1), "kind0");
 	while (p.parked) {
 		to_deadline();
@@ -123,7 +123,7 @@ static void peer_park__stranger_without_a_header_gives_way(void)
 	SAYS(TICK(0), "drop0");
 	SAYS(DOWN(0), "promote0:0");
 	CHECK(now < T0 + URDS_STRANGER_NS + URDS_SEC(2));
-	SAYS(HEARD(0), "");
+	SAYS(HEARD(0), "proven0");
 	finish();
 }
 
@@ -135,7 +135,7 @@ static void peer_park__promoted_in_order_of_arrival(void)
 	urds_peer_unparked(&p, 0);
 	SAYS(ACCEPTED(40000), "park0");
 	SAYS(DOWN(0), "promote0:1 probe0");
-	SAYS(HEARD(0), "");
+	SAYS(HEARD(0), "proven0");
 	SAYS(DOWN(0), "promote0:0");
 	finish();
 }
@@ -145,9 +145,11 @@ static void peer_park__parked_are_bounded(void)
 	begin_l();
 	SAYS(ACCEPTED(40000), "park0 probe0");
 	SAYS(ACCEPTED(40000), "park1");
-	for (unsigned i = 2; i < URDS_PARKED_MAX; i++)
+	for (unsigned i = 2; i < URDS_PARKED_MAX; i++) {
 		ACCEPTED(40000);
-	out.n = 0;
+		CHECK_EQ(out.n, 1);
+		out.n = 0;
+	}
 	SAYS(ACCEPTED(40000), "close");
 	urds_peer_unparked(&p, 3);
 	SAYS(ACCEPTED(40000), "park3");
@@ -157,6 +159,35 @@ static void peer_park__parked_are_bounded(void)
 	CHECK_EQ(mem.bytes, 7 * sizeof(struct urds_slot) * (p.more != NULL));
 	CHECK(urds_peer_deadline(&p, 0) == URDS_NEVER);
 	SAYS(SILENCE(0, URDS_SEC(3)), ""); /* the challenge is over */
+	finish();
+}
+
+/* A stranger's: all go, some at a time. */
+static void peer_park__many_are_evicted_in_small_parts(void)
+{
+	unsigned gone = 0;
+
+	begin_l();
+	for (unsigned i = 0; i < URDS_PARKED_MAX; i++) {
+		ACCEPTED(40000);
+		out.n = 0;
+	}
+	now++;
+	SAYS(PROBED(0, true, &urds1), "");
+	while (p.parked) {
+		unsigned n = 0;
+
+		to_deadline();
+		TICK(0);
+		for (size_t i = 0; i < out.n; i++)
+			n += out.v[i].act == URDS_ACT_EVICT;
+		out.n = 0;
+		CHECK(n <= URDS_EVICT_MAX);
+		gone += n;
+	}
+	CHECK_EQ(gone, URDS_PARKED_MAX);
+	CHECK(now < T0 + URDS_CHALLENGE_END_NS + URDS_SEC(2));
+	CHECK(urds_peer_deadline(&p, 0) == URDS_NEVER);
 	finish();
 }
 
@@ -201,7 +232,7 @@ static void peer_park__eight_paths_of_a_kernel_in_order_of_arrival(void)
 	}
 	CHECK_EQ(promoted, 7);
 	SAYS(ACCEPTED(40000), "park0 probe0 probe1 probe2 probe3 probe4 probe5 probe6 probe7");
-	CHECK_EQ(urds_peer_slot_for(&p, 4000), 0);
+	CHECK_EQ(SLOT_FOR(4000), 0);
 	SAYS(DOWN(5), "promote5:0");
 	finish();
 }
@@ -239,15 +270,15 @@ static void peer_park__new_incarnation_beside_a_live_one_is_dropped(void)
 	begin_l();
 	p.npaths = 8; /* it makes as many: slot 3 is one of them, and free */
 	SAYS(ACCEPTED(40003), "attach3");
-	SAYS(HEARD(3), "");
-	SAYS(PROBED(3, false, &urds2), "drop3 probe0 probe3");
+	SAYS(HEARD(3), "proven3");
+	SAYS(PROBED(3, false, &urds2), "undo3 drop3 probe0 probe3");
 	SAYS(DOWN(3), "");
 	CHECK_EQ(p.incarnation, 11);
 	SAYS(PROBED(0, true, &urds1), "");
 	/* It was the truth: the old connection is dead. */
 	SAYS(DOWN(0), "");
 	SAYS(ACCEPTED(40008), "attach0");
-	SAYS(PROBED(0, false, &urds2), "restarted0 kind0 answer0");
+	SAYS(PROBED(0, false, &urds2), "restarted0 kind0 proven0 answer0");
 	finish();
 }
 
@@ -269,13 +300,26 @@ static void peer_park__path_in_the_wrong_slot_is_dropped_once_known(void)
 {
 	begin(L);
 	SAYS(ACCEPTED(40003), "attach0");
-	SAYS(HEARD(0), "");
-	SAYS(PROBED(0, false, &k7), "kind0 drop0");
+	SAYS(HEARD(0), "proven0");
+	SAYS(PROBED(0, false, &k7), "kind0 undo0 drop0");
 	SAYS(DOWN(0), "");
 	SAYS(ACCEPTED(40003), "attach3");
 	SAYS(ACCEPTED(40000), "attach0");
-	SAYS(HEARD(0), "");
+	SAYS(HEARD(0), "proven0");
 	SAYS(PROBED(0, false, &k7), "kind0 answer0");
+	finish();
+}
+
+/* Our restart, as above; two others came meanwhile. */
+static void peer_park__what_waited_for_the_misplaced_goes_where_it_belongs(void)
+{
+	begin_paths(L, 8);
+	SAYS(ACCEPTED(40003), "attach0");
+	SAYS(ACCEPTED(40002), "park0 probe0");
+	SAYS(ACCEPTED(40000), "park1");
+	SAYS(HEARD_PROBE(0), ""); /* nothing goes out on it */
+	SAYS(PROBED(0, false, &urds8), "kind0 undo0 drop0");
+	SAYS(DOWN(0), "promote0:1 promote2:0");
 	finish();
 }
 
@@ -287,8 +331,8 @@ static void peer_park__source_ports_mean_nothing_any_more(void)
 	SAYS(PROBED(0, false, &k7), "kind0 answer0");
 	SAYS(DOWN(0), "");
 	SAYS(ACCEPTED(40003), "attach3");
-	SAYS(HEARD(3), "");
-	SAYS(PROBED(3, true, &k61), "kind3 drop3"); /* we send on slot 0 */
+	SAYS(HEARD(3), "proven3");
+	SAYS(PROBED(3, true, &k61), "kind3 undo3 drop3"); /* we send on slot 0 */
 	SAYS(DOWN(3), "");
 	SAYS(ACCEPTED(40005), "attach0");
 	finish();
@@ -299,7 +343,7 @@ static void peer_park__s_opens_further_paths_once_both_want_them(void)
 	begin_paths(S, 8);
 	connect_0();
 	SAYS(PROBED(0, true, &k61), "kind0"); /* it cannot tell them apart: one path (A6) */
-	CHECK_EQ(urds_peer_slot_for(&p, 4711), 0);
+	CHECK_EQ(SLOT_FOR(4711), 0);
 	finish();
 
 	begin_paths(S, 4);
@@ -331,7 +375,7 @@ static void peer_park__slots_are_spread_and_bounded(void)
 		connect_0();
 		PROBED(0, true, &pr);
 		for (unsigned port = 2; port < 4000; port++) {
-			unsigned slot = urds_peer_slot_for(&p, (uint16_t)port);
+			unsigned slot = SLOT_FOR(port);
 
 			CHECK(slot < limit);
 			used |= 1u << slot;
@@ -423,6 +467,7 @@ int main(int argc, char **argv)
 	T_RUN(peer_park__stranger_without_a_header_gives_way);
 	T_RUN(peer_park__promoted_in_order_of_arrival);
 	T_RUN(peer_park__parked_are_bounded);
+	T_RUN(peer_park__many_are_evicted_in_small_parts);
 	T_RUN(peer_park__no_memory_to_park_closes);
 	T_RUN(peer_park__eight_paths_of_a_kernel_in_order_of_arrival);
 	T_RUN(peer_park__successor_of_a_dead_path_takes_its_slot);
@@ -430,6 +475,7 @@ int main(int argc, char **argv)
 	T_RUN(peer_park__new_incarnation_beside_a_live_one_is_dropped);
 	T_RUN(peer_park__source_port_picks_the_slot);
 	T_RUN(peer_park__path_in_the_wrong_slot_is_dropped_once_known);
+	T_RUN(peer_park__what_waited_for_the_misplaced_goes_where_it_belongs);
 	T_RUN(peer_park__source_ports_mean_nothing_any_more);
 	T_RUN(peer_park__s_opens_further_paths_once_both_want_them);
 	T_RUN(peer_park__further_path_that_stays_silent);

@@ -32,7 +32,7 @@ static void peer__l_knocks_and_is_called_back(void)
 	CHECK_EQ(urds_peer_slot(&p, 0)->state, URDS_SLOT_DOWN);
 	SAYS(ACCEPTED(40000), "attach0");
 	CHECK_EQ(urds_peer_slot(&p, 0)->state, URDS_SLOT_UP);
-	SAYS(HEARD(0), "");
+	SAYS(HEARD(0), "proven0");
 	finish();
 }
 
@@ -284,7 +284,7 @@ static void peer__kind_ends_with_the_connection(void)
 	SAYS(DOWN(0), "");
 	SAYS(ACCEPTED(40008), "attach0");
 	CHECK_EQ(urds_peer_slot(&p, 0)->kind, URDS_KIND_UNKNOWN);
-	SAYS(HEARD(0), "");
+	SAYS(HEARD(0), "proven0");
 	SAYS(PROBED(0, true, &urds1), "kind0");
 	finish();
 }
@@ -293,6 +293,8 @@ static void peer__silent_for_two_seconds_is_a_kernel(void)
 {
 	begin(L);
 	SAYS(ACCEPTED(40000), "attach0");
+	now += URDS_ACCEPT_SILENT_NS;
+	SAYS(TICK(1), "proven0");
 	CHECK(urds_peer_deadline(&p, 1) == URDS_NEVER); /* not before its first header */
 	now += URDS_SEC(9);
 	SAYS(HEARD(0), "");
@@ -304,7 +306,7 @@ static void peer__silent_for_two_seconds_is_a_kernel(void)
 	finish();
 }
 
-/* It is replaying much, and its probe comes last: TCP's word must not be taken for its own meanwhile. */
+/* It has no memory for its probe yet: TCP's word must not be taken for its own meanwhile. */
 static void peer__known_urds_peer_is_not_taken_for_a_kernel_so_soon(void)
 {
 	begin(L);
@@ -312,11 +314,60 @@ static void peer__known_urds_peer_is_not_taken_for_a_kernel_so_soon(void)
 	SAYS(PROBED(0, true, &urds1), "kind0");
 	SAYS(DOWN(0), "");
 	SAYS(ACCEPTED(40008), "attach0");
-	SAYS(HEARD(0), "");
+	SAYS(HEARD(0), "proven0");
 	now += URDS_SEC(20);
 	SAYS(TICK(1), "");
 	CHECK(urds_peer_deadline(&p, 1) > now);
 	SAYS(PROBED(0, false, &urds1), "kind0 answer0");
+	finish();
+}
+
+/* It says which path it is with its first probe; a kernel may have nothing to say. */
+static void peer__l_speaks_after_the_other_end(void)
+{
+	begin(L);
+	SAYS(ACCEPTED(40000), "attach0");
+	CHECK(urds_peer_slot(&p, 0)->is_held);
+	SAYS(HEARD_PROBE(0), "");
+	CHECK(urds_peer_slot(&p, 0)->is_held);
+	SAYS(PROBED(0, false, &urds1), "kind0 proven0 answer0");
+	CHECK(!urds_peer_slot(&p, 0)->is_held);
+	SAYS(DOWN(0), "");
+	/* Known as urds: it will speak. */
+	SAYS(ACCEPTED(40008), "attach0");
+	CHECK_EQ(urds_peer_deadline(&p, 0), now + URDS_DEAD_NS);
+	now += URDS_DEAD_NS - 1;
+	SAYS(TICK(0), "");
+	now++;
+	SAYS(TICK(0), "proven0");
+	finish();
+
+	begin(L);
+	SAYS(ACCEPTED(40000), "attach0");
+	CHECK_EQ(urds_peer_deadline(&p, 0), now + URDS_ACCEPT_SILENT_NS);
+	SAYS(DOWN(0), "");
+	CHECK(!urds_peer_slot(&p, 0)->is_held);
+	finish();
+}
+
+/* Those on the new path would overtake those on the old. */
+static void peer__more_paths_are_used_when_nothing_is_on_the_way(void)
+{
+	unsigned port = 4001;
+
+	begin_paths(S, 8);
+	connect_0();
+	CHECK_EQ(urds_peer_slot_for(&p, 4001, 1), 0);
+	PROBED(0, true, &urds8);
+	while (urds_peer_slot_for(&p, (uint16_t)port, 1) == 0 && port < 5000)
+		port++;
+	CHECK_EQ(port, 5000);
+	while (urds_peer_slot_for(&p, (uint16_t)port, 0) == 0)
+		port++;
+	CHECK(urds_peer_slot_for(&p, (uint16_t)port, 1) > 0);
+	/* Fewer: at once. */
+	PROBED(0, true, &urds1);
+	CHECK_EQ(urds_peer_slot_for(&p, (uint16_t)port, 1), 0);
 	finish();
 }
 
@@ -327,12 +378,12 @@ static void peer__new_incarnation_is_announced_once(void)
 	SAYS(PROBED(0, true, &urds1), "kind0");
 	SAYS(DOWN(0), "");
 	SAYS(ACCEPTED(40008), "attach0");
-	SAYS(HEARD(0), "");
+	SAYS(HEARD(0), "proven0");
 	SAYS(PROBED(0, false, &urds2), "restarted0 kind0 answer0");
 	SAYS(PROBED(0, true, &urds2), "");
 	SAYS(DOWN(0), "");
 	SAYS(ACCEPTED(40008), "attach0");
-	SAYS(PROBED(0, true, &urds2), "kind0");
+	SAYS(PROBED(0, true, &urds2), "kind0 proven0");
 	finish();
 }
 
@@ -373,13 +424,13 @@ static void peer__l_learns_that_s_has_fewer_paths(void)
 	begin_paths(L, 4);
 	connect_0();
 	SAYS(PROBED(0, false, &four), "kind0 answer0");
-	CHECK(urds_peer_slot_for(&p, 4001) || urds_peer_slot_for(&p, 4002));
+	CHECK(SLOT_FOR(4001) || SLOT_FOR(4002));
 	SAYS(DOWN(0), "");
 	SAYS(ACCEPTED(40008), "attach0");
-	SAYS(HEARD(0), "");
+	SAYS(HEARD(0), "proven0");
 	SAYS(PROBED(0, false, &one), "restarted0 kind0 answer0");
 	for (unsigned port = 2; port < 1000; port++)
-		CHECK_EQ(urds_peer_slot_for(&p, (uint16_t)port), 0);
+		CHECK_EQ(SLOT_FOR(port), 0);
 	finish();
 }
 
@@ -408,7 +459,7 @@ static void peer__with_itself(void)
 	SAYS(HEARD(0), "proven0");
 	SAYS(PROBED(1, false, &urds1), "kind1 answer1");
 	SAYS(PROBED(0, true, &urds1), "kind0");
-	CHECK_EQ(urds_peer_slot_for(&p, 4000), 0);
+	CHECK_EQ(SLOT_FOR(4000), 0);
 	SAYS(DOWN(0), "dial0");
 	SAYS(DOWN(1), "");
 	SAYS(DIALLED(0, false), "");
@@ -441,6 +492,8 @@ int main(int argc, char **argv)
 	T_RUN(peer__kind_ends_with_the_connection);
 	T_RUN(peer__silent_for_two_seconds_is_a_kernel);
 	T_RUN(peer__known_urds_peer_is_not_taken_for_a_kernel_so_soon);
+	T_RUN(peer__l_speaks_after_the_other_end);
+	T_RUN(peer__more_paths_are_used_when_nothing_is_on_the_way);
 	T_RUN(peer__new_incarnation_is_announced_once);
 	T_RUN(peer__extension_off_means_kernel);
 	T_RUN(peer__l_learns_that_s_has_fewer_paths);

@@ -50,7 +50,7 @@ static inline const char *say(void)
 {
 	static const char *const names[] = {
 		"dial", "knock",  "hangup", "attach", "close", "park",	    "promote", "evict",
-		"drop", "proven", "probe",  "answer", "kind",  "restarted", "check"};
+		"drop", "proven", "probe",  "answer", "kind",  "restarted", "check", "undo"};
 	size_t at = 0;
 
 	words[0] = 0;
@@ -83,10 +83,13 @@ static inline const char *say(void)
 #define WANT(slot) urds_peer_want(&p, slot, now, &out)
 #define DIALLED(slot, ok) urds_peer_dialled(&p, slot, ok, now, 0, &out)
 #define ACCEPTED(port) urds_peer_accepted(&p, port, now, &out)
-#define HEARD(slot) urds_peer_heard(&p, slot, now, &out)
+#define HEARD(slot) urds_peer_heard(&p, slot, false, now, &out)
+/* With a probe among the headers, which PROBED() tells next. */
+#define HEARD_PROBE(slot) urds_peer_heard(&p, slot, true, now, &out)
 #define DOWN(slot) urds_peer_down(&p, slot, now, 0, &out)
 #define SILENCE(slot, ns) urds_peer_silence(&p, slot, ns, now, &out)
 #define TICK(pending) urds_peer_tick(&p, pending, now, 0, &out)
+#define SLOT_FOR(port) urds_peer_slot_for(&p, (uint16_t)(port), 0)
 #define PROBED(slot, answer, pr) urds_peer_probed(&p, slot, answer, pr, now, &out)
 
 static const struct urds_probe k61 = {.has_npaths = true, .npaths = 8};
