@@ -82,7 +82,8 @@ URDS_API int urds_open(const struct urds_config *cfg, struct urds_ctx **out);
 
 /**
  * urds_shutdown() - close a context and all its sockets.
- * Stops accepting, flushes queued messages for up to 2 s, closes its connections in order. Blocking
+ * Stops accepting, flushes queued messages for up to 2 s (to peers that are connected or being connected to; 0.3 s to
+ * those that refuse), closes its connections in order. Blocking
  * calls in other threads return EBADF. @ctx NULL: the process default. At exit this happens by itself.
  */
 URDS_API int urds_shutdown(struct urds_ctx *ctx);
@@ -188,7 +189,7 @@ URDS_API int urds_wait(struct urds_sock *s, int events, int timeout_ms);
 /**
  * urds_reset() - break the connections between two addresses, as a network failure would.
  * Queued messages stay; the connection is made anew and they are sent again. For tests and operators.
- * Return: connections broken, or -1 with EINVAL, ENOENT-like ENOTCONN when there is no such peer.
+ * Return: connections broken, or -1 with EINVAL, ENOTCONN when the two have no connection when there is no such peer.
  */
 URDS_API int urds_reset(struct urds_ctx *ctx, const struct sockaddr *local, const struct sockaddr *peer);
 

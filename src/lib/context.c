@@ -80,7 +80,8 @@ static void drop_record(void *record)
 
 /* ---------------------------------------------------------------- open and close */
 
-static uint64_t env_number(const char *name, uint64_t otherwise)
+/* @rc: set on failure, with the reason. */
+static uint64_t env_number(const char *name, uint64_t otherwise, int *rc)
 {
 	const char *text = getenv(name);
 	char *end;
@@ -89,7 +90,10 @@ static uint64_t env_number(const char *name, uint64_t otherwise)
 	if (!text || !*text)
 		return otherwise;
 	v = strtoull(text, &end, 0);
-	return *end ? otherwise : v;
+	if (!*end)
+		return v;
+	*rc = urds_fail(URDS_EINVAL, "urds_open: %s=%s (environment): a number is needed", name, text);
+	return otherwise;
 }
 
 static uint64_t memory_default(void)
@@ -115,14 +119,18 @@ int urds_open(const struct urds_config *user, struct urds_ctx **out)
 					 user->size, sizeof c);
 		memcpy(&c, user, user->size);
 	} else {
-		c.flags = env_number("URDS_EXT", 1) ? 0 : URDS_CONFIG_NO_EXT;
-		c.flags |= env_number("URDS_SPIN", 1) ? 0 : URDS_CONFIG_NO_SPIN;
-		c.paths = (uint32_t)env_number("URDS_PATHS", 0);
-		c.spin_us = (uint32_t)env_number("URDS_SPIN_US", 0);
-		c.memory_max = env_number("URDS_MEMORY", 0);
+		rc = 0;
+		c.flags = env_number("URDS_EXT", 1, &rc) ? 0 : URDS_CONFIG_NO_EXT;
+		c.flags |= env_number("URDS_SPIN", 1, &rc) ? 0 : URDS_CONFIG_NO_SPIN;
+		c.paths = (uint32_t)env_number("URDS_PATHS", 0, &rc);
+		c.spin_us = (uint32_t)env_number("URDS_SPIN_US", 0, &rc);
+		c.memory_max = env_number("URDS_MEMORY", 0, &rc);
+		if (rc < 0)
+			return rc;
 	}
 	if (c.paths > URDS_PATHS_MAX || (c.paths & (c.paths - 1)))
-		return urds_fail(URDS_EINVAL, "urds_open: paths = %u: it must be 1, 2, 4 or 8", c.paths);
+		return urds_fail(URDS_EINVAL, "urds_open: %s %u: it must be 1, 2, 4 or 8",
+				 user ? "paths =" : "the environment's URDS_PATHS =", c.paths);
 	if (c.tcp_port > 65535)
 		return urds_fail(URDS_EINVAL, "urds_open: tcp_port = %u: no such port", c.tcp_port);
 	cfg = (struct engine_config){

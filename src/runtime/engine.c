@@ -331,9 +331,23 @@ int node_get(struct urds_ctx *e, const struct urds_addr *a, struct urds_sock *s,
 
 /* ---------------------------------------------------------------- the end */
 
+/* What waits for a peer that is not connected is given this long, or as long as a connection is being made. */
+#define UNLINKED_NS URDS_MS(300)
+
 struct flush_arg {
 	unsigned unsent, links;
+	bool unlinked_too;
 };
+
+static bool is_dialled(struct path *h)
+{
+	bool is;
+
+	urds_lock_acquire(&h->peer->lock);
+	is = h->dialling || h->dials;
+	urds_lock_release(&h->peer->lock);
+	return is;
+}
 
 static void count_unsent(struct peer *p, void *arg)
 {
@@ -342,8 +356,12 @@ static void count_unsent(struct peer *p, void *arg)
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		struct path *h = peer_path_get(p, i, false);
 
-		if (!h || !atomic_load(&h->link))
+		if (!h)
 			continue;
+		if (!atomic_load(&h->link)) {
+			a->unsent += urds_log_has_pending(&h->tx.log) && (a->unlinked_too || is_dialled(h));
+			continue;
+		}
 		a->links++;
 		if (!urds_log_is_settled(&h->tx.log)) {
 			a->unsent++;
@@ -418,12 +436,15 @@ static void wake(struct peer *p, void *arg)
 	peer_path_get(p, 0, true);
 }
 
-/* Drives until there is nothing left to send, or no connection, or @until. */
+/* Drives until there is nothing left to send, or nobody to send it to, or @until; with @links, until there is no
+ * connection. */
 static void settle(struct urds_ctx *e, bool links, urds_ns until)
 {
+	urds_ns unlinked_until = urds_clock_ns() + UNLINKED_NS;
+
 	for (;;) {
-		struct flush_arg a = {0};
 		urds_ns now = urds_clock_ns();
+		struct flush_arg a = {.unlinked_too = now < unlinked_until};
 
 		engine_drive(e);
 		peer_each(e, count_unsent, &a);

@@ -358,9 +358,11 @@ static void urds_rtt(const struct job *j, int role)
 		urds_send(s, NULL, 0, 0);
 	}
 	barrier();
-	sh->tx_calls = counter(s, "tx_calls");
-	sh->rx_calls = counter(s, "rx_calls");
-	sh->polls = counter(s, "poll_calls");
+	if (role == 1) {
+		sh->tx_calls = counter(s, "tx_calls");
+		sh->rx_calls = counter(s, "rx_calls");
+		sh->polls = counter(s, "poll_calls");
+	}
 	start = now();
 	for (size_t i = 0; i < j->count; i++) {
 		if (role == 1 && urds_send(s, buf, j->size, 0) < 0)

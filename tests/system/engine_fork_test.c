@@ -239,6 +239,33 @@ static void exit__does_not_wait_for_the_unreachable(void)
 	CHECK(seconds_since(since) < 4 * slow());
 }
 
+/* The receiver is there only after the sender began to exit. */
+static void exit__waits_for_a_connection(void)
+{
+	for (int above = 0; above < 2; above++) {
+		const char *to = above ? "127.21.7.1" : "127.21.7.9", *from = "127.21.7.5";
+		struct urds_ctx *e;
+		struct urds_sock *s;
+		char b[8];
+		pid_t pid = spawn();
+
+		if (pid == 0) {
+			struct urds_sock *c;
+
+			e = ctx_open(FLAGS);
+			c = sock_at(e, from, 4000);
+			_exit(!c || send4(c, "tail", 4, 0, to, 4000) != 4 || urds_shutdown(e) < 0);
+		}
+		nap_ms(60);
+		e = ctx_open(FLAGS);
+		s = sock_at(e, to, 4000);
+		CHECK(s && set_timeo(s, SO_RCVTIMEO, 5000) == 0);
+		CHECK_EQ(urds_recv(s, b, sizeof b, 0), 4);
+		CHECK_EQ(reap_within(pid, 10), 0);
+		CHECK_EQ(urds_shutdown(e), 0);
+	}
+}
+
 static void *busy_receiver(void *arg)
 {
 	uint8_t b[64];
@@ -369,6 +396,7 @@ int main(int argc, char **argv)
 	T_RUN(exec__inherits_nothing);
 	T_RUN(exit__flushes);
 	T_RUN(exit__does_not_wait_for_the_unreachable);
+	T_RUN(exit__waits_for_a_connection);
 	T_RUN(exit__with_threads_at_work);
 	T_RUN(shutdown__while_threads_call);
 	T_RUN(shutdown__while_connecting);
