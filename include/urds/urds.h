@@ -189,7 +189,7 @@ URDS_API int urds_wait(struct urds_sock *s, int events, int timeout_ms);
 /**
  * urds_reset() - break the connections between two addresses, as a network failure would.
  * Queued messages stay; the connection is made anew and they are sent again. For tests and operators.
- * Return: connections broken, or -1 with EINVAL, ENOTCONN when the two have no connection when there is no such peer.
+ * Return: connections broken, or -1 with EINVAL, or ENOTCONN when there is no such peer.
  */
 URDS_API int urds_reset(struct urds_ctx *ctx, const struct sockaddr *local, const struct sockaddr *peer);
 
