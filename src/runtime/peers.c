@@ -63,7 +63,7 @@ static bool grow(struct urds_ctx *e)
 	return true;
 }
 
-/* Is anything queued or unacknowledged? */
+/* Peer lock held. Is anything queued or unacknowledged? */
 static bool has_messages(struct peer *p)
 {
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
@@ -79,9 +79,17 @@ static bool has_messages(struct peer *p)
 static struct peer *evict_one(struct urds_ctx *e)
 {
 	for (uint32_t i = 0; i < e->heads_size; i++)
-		for (struct peer *p = e->heads[i]; p; p = p->hash_next)
-			if (atomic_load(&p->refs) == 1 && urds_peer_is_idle(&p->core) && !has_messages(p))
+		for (struct peer *p = e->heads[i]; p; p = p->hash_next) {
+			bool is_idle;
+
+			if (atomic_load(&p->refs) != 1)
+				continue;
+			urds_lock_acquire(&p->lock); /* its timer may run all the same */
+			is_idle = urds_peer_is_idle(&p->core) && !has_messages(p);
+			urds_lock_release(&p->lock);
+			if (is_idle)
 				return p;
+		}
 	return NULL;
 }
 
