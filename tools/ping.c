@@ -247,7 +247,7 @@ int tool_ping(int argc, char **argv)
 		}
 	}
 	if (optind + 1 != argc)
-		return usage(optind == argc ? "Missing destination address" : "One destination address at a time");
+		return usage("Missing destination address"); /* as rds-ping says for too many as well */
 	why = tool_resolve(&r.dest, argv[optind], AF_UNSPEC);
 	if (why) {
 		tool_error("Cannot parse destination address <%s>: %s; give an IPv4 or IPv6 "
