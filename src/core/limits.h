@@ -62,11 +62,11 @@
 #define URDS_DEAD_NS URDS_SEC(25) /* bytes outstanding and not one TCP answer: the peer is dead (<= 30 s) */
 #define URDS_ACK_POLL_MIN_NS URDS_MS(100) /* sampling of TCP acks while anything is unacknowledged ... */
 #define URDS_ACK_POLL_MAX_NS URDS_SEC(1)  /* ... doubling up to this; none when idle */
-#define URDS_ROOM_POLL_MAX_NS URDS_MS(5) /* ... and no more seldom than this while a call waits for room */
+#define URDS_ROOM_POLL_NS URDS_MS(2) /* the same while a full socket is watched for room */
+#define URDS_ROOM_POLL_MAX_NS URDS_MS(5) /* the same, at most, while a call waits for room */
 #define URDS_GATHER_NS URDS_US(50) /* messages of a burst wait so long for more */
 #define URDS_GATHER_STREAM_NS URDS_US(200) /* ... in a stream */
 #define URDS_QUICK_MAX 2048u /* payload that is copied under a socket's lock */
-#define URDS_ROOM_POLL_NS URDS_MS(2) /* the same while a full socket is watched for room */
 /* What a kernel's TCP acknowledged this recently, at most so many bytes, is kept for a replay: a kernel that
  * takes its connection down throws away what it acknowledged and had not read, and resets. */
 #define URDS_KEEP_NS URDS_MS(100)

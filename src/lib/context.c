@@ -5,10 +5,12 @@
 #include "lib/api.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "lib/record.h"
@@ -81,7 +83,7 @@ static void drop_record(void *record)
 /* ---------------------------------------------------------------- open and close */
 
 /* @rc: set on failure, with the reason. */
-static uint64_t env_number(const char *name, uint64_t otherwise, int *rc)
+static uint64_t env_number(const char *name, uint64_t otherwise, uint64_t max, int *rc)
 {
 	const char *text = getenv(name);
 	char *end;
@@ -89,10 +91,12 @@ static uint64_t env_number(const char *name, uint64_t otherwise, int *rc)
 
 	if (!text || !*text)
 		return otherwise;
+	errno = 0;
 	v = strtoull(text, &end, 0);
-	if (!*end)
+	if (!*end && errno == 0 && v <= max && !strchr(text, '-'))
 		return v;
-	*rc = urds_fail(URDS_EINVAL, "urds_open: %s=%s (environment): a number is needed", name, text);
+	*rc = urds_fail(URDS_EINVAL, "urds_open: %s=%s (environment): it must be a number from 0 to %" PRIu64, name, text,
+			max);
 	return otherwise;
 }
 
@@ -120,11 +124,11 @@ int urds_open(const struct urds_config *user, struct urds_ctx **out)
 		memcpy(&c, user, user->size);
 	} else {
 		rc = 0;
-		c.flags = env_number("URDS_EXT", 1, &rc) ? 0 : URDS_CONFIG_NO_EXT;
-		c.flags |= env_number("URDS_SPIN", 1, &rc) ? 0 : URDS_CONFIG_NO_SPIN;
-		c.paths = (uint32_t)env_number("URDS_PATHS", 0, &rc);
-		c.spin_us = (uint32_t)env_number("URDS_SPIN_US", 0, &rc);
-		c.memory_max = env_number("URDS_MEMORY", 0, &rc);
+		c.flags = env_number("URDS_EXT", 1, 1, &rc) ? 0 : URDS_CONFIG_NO_EXT;
+		c.flags |= env_number("URDS_SPIN", 1, 1, &rc) ? 0 : URDS_CONFIG_NO_SPIN;
+		c.paths = (uint32_t)env_number("URDS_PATHS", 0, URDS_PATHS_MAX, &rc);
+		c.spin_us = (uint32_t)env_number("URDS_SPIN_US", 0, UINT32_MAX, &rc);
+		c.memory_max = env_number("URDS_MEMORY", 0, UINT64_MAX, &rc);
 		if (rc < 0)
 			return rc;
 	}

@@ -339,15 +339,23 @@ void peer_each(struct urds_ctx *e, void (*fn)(struct peer *p, void *arg), void *
 extern const struct urds_link_sink engine_sink;
 void path_want(struct path *p);	     /* something is queued and the path is down */
 void path_heard(struct path *p, bool has_probe); /* rx role held */
-/* Peer lock held: slots with something queued or unacknowledged. */
-unsigned peer_pending(struct peer *p);
 void path_probed(struct path *p, bool is_answer, const struct urds_probe *probe); /* rx role held */
 void path_end(struct path *p);	     /* rx role held: the connection is gone */
-void peer_timer(struct peer *p, urds_ns now);
-void peer_rearm(struct peer *p, urds_ns now);
+/* Asks the transport whether the other end still answers. */
+void path_check(struct path *p);
+/* Policy's own deadlines. */
+void peer_tick(struct peer *p, urds_ns now);
 void parked_readable(struct peer *p, struct urds_link *l);
 /* Peer lock held: forgets parked @k; its link and its buffer are the caller's. */
 void unpark(struct peer *p, unsigned k);
+
+/* ---- peer_time.c */
+/* Peer lock held: slots with something queued or unacknowledged. */
+unsigned peer_pending(struct peer *p);
+/* No lock held. Does what is due. */
+void peer_timer(struct peer *p, urds_ns now);
+/* No lock held. Sets the timer by all that may become due. */
+void peer_rearm(struct peer *p, urds_ns now);
 
 /* ---- timer.c */
 void timer_set(struct peer *p, urds_ns at); /* URDS_NEVER: none */

@@ -63,18 +63,6 @@ static bool grow(struct urds_ctx *e)
 	return true;
 }
 
-/* Peer lock held. Is anything queued or unacknowledged? */
-static bool has_messages(struct peer *p)
-{
-	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		struct path *h = peer_path_if(p, i);
-
-		if (h && urds_log_has_pending(&h->tx.log))
-			return true;
-	}
-	return false;
-}
-
 /* Table lock held for writing. A peer that nothing is connected to and nothing waits for: it makes room. */
 static struct peer *evict_one(struct urds_ctx *e)
 {
@@ -85,7 +73,7 @@ static struct peer *evict_one(struct urds_ctx *e)
 			if (atomic_load(&p->refs) != 1)
 				continue;
 			urds_lock_acquire(&p->lock); /* its timer may run all the same */
-			is_idle = urds_peer_is_idle(&p->core) && !has_messages(p);
+			is_idle = urds_peer_is_idle(&p->core) && peer_pending(p) == 0;
 			urds_lock_release(&p->lock);
 			if (is_idle)
 				return p;
@@ -289,7 +277,7 @@ struct path *peer_path_get(struct peer *p, unsigned slot, bool wake)
 /* Is there anything that a new peer object would not know? */
 static bool is_needed(struct peer *p)
 {
-	return p->core.is_proven || p->past || !urds_peer_is_idle(&p->core) || has_messages(p);
+	return p->core.is_proven || p->past || !urds_peer_is_idle(&p->core) || peer_pending(p) != 0;
 }
 
 void peer_collect(struct peer *p)

@@ -192,11 +192,13 @@ static void fill(struct urds_sock *s, uint16_t dport, struct urds_log_claim *c, 
 	urds_log_commit(c);
 }
 
-/* Claims, fills and commits. Afterwards the caller looks at is_dirty, which a flusher takes away before it looks for what is
- * committed: one of the two has to see the other's. */
+/* Claims, fills and commits. A small one is filled under the lock, whose release is then the fence: afterwards the caller
+ * looks at is_dirty, which a flusher takes away before it looks for what is committed, and one of the two has to see
+ * the other's. */
 static int append(struct urds_sock *s, struct path *h, uint16_t dport, const struct urds_iov *iov, size_t n,
 		  uint32_t len, uint32_t *have)
 {
+	bool is_small = len <= URDS_QUICK_MAX;
 	struct urds_log_claim c;
 	struct urds_buf *big = NULL;
 	int rc;
@@ -210,29 +212,20 @@ static int append(struct urds_sock *s, struct path *h, uint16_t dport, const str
 	}
 	urds_lock_acquire(&h->append);
 	rc = claim(s, h, dport, len, big, &c, have);
+	if (rc == 0 && is_small)
+		fill(s, dport, &c, iov, n, len);
 	urds_lock_release(&h->append);
 	if (rc < 0) {
 		urds_buf_drop(big);
 		return rc;
 	}
-	fill(s, dport, &c, iov, n, len);
-	atomic_thread_fence(memory_order_seq_cst);
+	if (is_small) {
+		urds_cpu_fence_after_rmw();
+	} else {
+		fill(s, dport, &c, iov, n, len);
+		atomic_thread_fence(memory_order_seq_cst);
+	}
 	return 0;
-}
-
-/* As above for a small one, which is filled under the lock: its release is the fence. */
-static int append_small(struct urds_sock *s, struct path *h, uint16_t dport, const struct urds_iov *v, uint32_t *have)
-{
-	struct urds_log_claim c;
-	int rc;
-
-	urds_lock_acquire(&h->append);
-	rc = claim(s, h, dport, (uint32_t)v->len, NULL, &c, have);
-	if (rc == 0)
-		fill(s, dport, &c, v, 1, (uint32_t)v->len);
-	urds_lock_release(&h->append);
-	urds_cpu_fence_after_rmw();
-	return rc;
 }
 
 /* @have wire bytes with the message of @len that was just appended: is it left for the burst it is part of? */
@@ -295,21 +288,19 @@ bool sock_send_quick(struct urds_sock *s, const struct urds_endpoint *to, const 
 	urds_lock_acquire(&s->tx_lock);
 	h = s->to;
 	if (!to)
-		to = &s->peer_at;
-	/* Port 0 of a peer_at that was never set equals no address that anything was sent to. */
+		to = &s->peer_at; /* all zero if it was never set: nothing was sent there */
 	if (!h || atomic_load_explicit(&s->is_closed, memory_order_relaxed) || !urds_addr_eq(&s->to_addr, &to->addr) ||
-	    (to == &s->peer_at && !s->has_peer) || atomic_load_explicit(&s->is_watched, memory_order_relaxed) ||
+	    atomic_load_explicit(&s->is_watched, memory_order_relaxed) ||
 	    atomic_load_explicit(&h->peer->congested, memory_order_relaxed) || s->txq.queued * 2 > s->txq.sndbuf ||
 	    !atomic_load_explicit(&h->link, memory_order_relaxed) || urds_txq_charge(&s->txq, len) < 0)
 		goto no;
-	if (append_small(s, h, to->port, v, &have) < 0) {
+	if (append(s, h, to->port, v, 1, len, &have) < 0) {
 		s->txq.queued -= len;
 		goto no;
 	}
 	if (is_gathered(h, have, len, more)) {
 		/* The holder waits for this processor, perhaps; what piles up meanwhile would be cold when it is sent. */
-		bool yields = have >= GATHER_BYTES_BIG &&
-			      urds_tx_role_is_noted(&h->role);
+		bool yields = have >= GATHER_BYTES_BIG && urds_tx_role_is_noted(&h->role);
 
 		urds_lock_release(&s->tx_lock);
 		if (yields)

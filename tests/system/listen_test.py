@@ -100,6 +100,15 @@ def test_closed_stdout_is_an_error():
     check(p.rc == 1 and "standard output" in p.err, p)
 
 
+def test_bad_environment_is_named():
+    for name, value in (("URDS_SPIN_US", "abc"), ("URDS_SPIN_US", "-1"), ("URDS_MEMORY", "1G"), ("URDS_EXT", "yes"),
+                        ("URDS_SPIN", "2"), ("URDS_PATHS", "3"), ("URDS_PATHS", "4294967297")):
+        p = t.run("listen", "127.1.0.11", env={name: value})
+        check(p.rc == 1 and name in p.err and value in p.err, name, value, p)
+    p = t.run("listen", "--help", env={"URDS_PATHS": "3"})
+    check(p.rc == 0, p)
+
+
 def test_idle_owner_runs_nothing():
     if t.SLOW > 1:
         raise t.NotHere("sanitizers have threads of their own")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Every descriptor of the library in this process, so that a fork child can close what it inherited: kept open
+ * Every descriptor of the library in this process (but files that are read at once), so that a fork child can close what it inherited: kept open
  * there, a listener would swallow the parent's connections and a name would outlive its owner. A fork must not
  * come between a descriptor and its entry here, so it is made and closed under one process-wide lock:
  *

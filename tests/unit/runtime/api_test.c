@@ -4,22 +4,7 @@
  * context (in memory), in two contexts of this process (TCP, urds extension), and the same without the
  * extension (as with a kernel).
  */
-#include "engine.h"
-
-enum variant { LOOP, TCP, PLAIN };
-static enum variant variant;
-static unsigned serial; /* each case has addresses of its own */
-
-#define PAIR(fn)                                                \
-	static void fn##_loop(void) { variant = LOOP; fn(); }   \
-	static void fn##_tcp(void) { variant = TCP; fn(); }     \
-	static void fn##_plain(void) { variant = PLAIN; fn(); }
-#define RUN_PAIR(fn)                  \
-	do {                          \
-		T_RUN(fn##_loop);     \
-		T_RUN(fn##_tcp);      \
-		T_RUN(fn##_plain);    \
-	} while (0)
+#include "pair.h"
 
 struct two {
 	struct urds_ctx *ca, *cb;
@@ -39,12 +24,10 @@ static void names(void)
 /* Port 4000 at the first, 4001 at the second, as in the table of the kernel's answers. */
 static void two_open(void)
 {
-	uint32_t flags = URDS_CONFIG_NO_RECORD | (variant == PLAIN ? URDS_CONFIG_NO_EXT : 0);
-
 	memset(&t, 0, sizeof t);
 	names();
-	t.ca = ctx_open(flags);
-	t.cb = variant == LOOP ? t.ca : ctx_open(flags);
+	t.ca = ctx_open(pair_flags());
+	t.cb = variant == LOOP ? t.ca : ctx_open(pair_flags());
 	CHECK(t.ca && t.cb);
 	t.a = sock_at(t.ca, t.ip_a, 4000);
 	t.b = sock_at(t.cb, t.ip_b, 4001);

@@ -5,11 +5,11 @@
  */
 #include <sys/resource.h>
 
-#include "runtime/engine.h"
 #include "transport/tcp/tcp_internal.h"
 #include "wire/hdr.h"
 
 #include "engine.h"
+#include "inside.h"
 #include "sanitized.h"
 
 #define IP_S "127.25.0.1" /* the smaller address connects */
@@ -19,16 +19,6 @@
 static unsigned long long counter(struct urds_ctx *e, enum urds_counter c)
 {
 	return (unsigned long long)atomic_load(&e->counters[c]);
-}
-
-/* The peer @remote of IP_L, with a reference; or NULL. */
-static struct peer *peer_of_l(struct urds_ctx *e, const char *remote)
-{
-	struct urds_addr l = {{[10] = 0xff, 0xff}, 0}, r = l;
-
-	inet_pton(AF_INET, IP_L, l.ip + 12);
-	inet_pton(AF_INET, remote, r.ip + 12);
-	return peer_find(e, &l, &r);
 }
 
 static struct path *path_of(struct peer *p)
@@ -116,7 +106,7 @@ static void drop__of_a_flood_ends(void)
 	fd = raw_client(IP_S, IP_L);
 	CHECK(fd >= 0);
 	EVENTUALLY(atomic_load(&urds_tcp_stats(e->tcp)->accepts) == 1);
-	EVENTUALLY((p = peer_of_l(e, IP_S)) != NULL);
+	EVENTUALLY((p = peer_to(e, IP_L, IP_S)) != NULL);
 	EVENTUALLY((h = path_of(p)) != NULL && atomic_load(&h->link));
 	atomic_store(&is_flooded, true);
 	atomic_store(&h->must_drop, true);
@@ -140,7 +130,7 @@ static int stranger;
 
 static struct node *node_of(const char *remote)
 {
-	struct peer *p = peer_of_l(ctx, remote);
+	struct peer *p = peer_to(ctx, IP_L, remote);
 	struct node *n = NULL;
 
 	if (p) {

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What idle paths and peers keep: rest and waking, chunks of unread messages, remembered counters, and what happens
+ * when there is no memory to go on with.
+ */
+#include "two.h"
+
+static bool rests(struct urds_ctx *e, const char *local, const char *remote)
+{
+	struct peer *p = peer_to(e, local, remote);
+	bool yes = false;
+
+	if (p) {
+		urds_lock_acquire(&p->lock);
+		yes = p->rest.link != NULL;
+		urds_lock_release(&p->lock);
+		peer_drop(p);
+	}
+	return yes;
+}
+
+/* Paths go to rest, and go on from there: in either direction, by a ping, after a reset, with a map. */
+static void rest_and_wake(void)
+{
+	struct sockaddr_in la, lb;
+	uint64_t n = 0;
+
+	two_open();
+	ca->cfg.rest_ns = cb->cfg.rest_ns = URDS_MS(50);
+	la = in4(ip_a, 0);
+	lb = in4(ip_b, 0);
+	for (unsigned round = 0; round < 5; round++) {
+		struct urds_sock *a = sock_at(ca, ip_a, 4000), *b = sock_at(cb, ip_b, 4000);
+		uint8_t m[1000];
+
+		CHECK(a && b && connect4(a, ip_b, 4000) == 0 && connect4(b, ip_a, 4000) == 0);
+		CHECK_EQ(set_timeo(a, SO_RCVTIMEO, 10000 * slow()), 0);
+		CHECK_EQ(set_timeo(b, SO_RCVTIMEO, 10000 * slow()), 0);
+		if (round == 2) {
+			CHECK_EQ(send4(b, NULL, 0, 0, ip_a, 0), 0);
+			CHECK_EQ(urds_recv(b, m, sizeof m, 0), 0);
+		}
+		if (round == 3)
+			CHECK_EQ(urds_reset(ca, (struct sockaddr *)&la, (struct sockaddr *)&lb), 1);
+		if (round == 4)
+			CHECK_EQ(set_int(b, SOL_SOCKET, SO_RCVBUF, 1), 0);
+		for (unsigned i = 0; i < 100; i++, n++) {
+			struct urds_sock *from = (round ^ i) & 1 ? a : b, *to = from == a ? b : a;
+
+			fill_msg(m, sizeof m, n);
+			CHECK_EQ(urds_send(from, m, sizeof m, 0), sizeof m);
+			CHECK_EQ(urds_recv(to, m, sizeof m, 0), sizeof m);
+			CHECK(check_msg(m, sizeof m, n));
+		}
+		CHECK_EQ(urds_close(a), 0);
+		CHECK_EQ(urds_close(b), 0);
+		EVENTUALLY(rests(ca, ip_a, ip_b) && rests(cb, ip_b, ip_a));
+		CHECK_EQ(atomic_load(&ca->pool.used), 0);
+	}
+	two_close();
+}
+PAIR(rest_and_wake)
+
+/* A thousand messages that come one at a time and lie unread do not hold a block each; and when they are read, nothing
+ * is held, although the sockets keep their paths. */
+static void lone_messages(void)
+{
+	struct urds_sock *a, *b;
+	uint8_t m[6];
+	uint64_t queued;
+
+	two_open();
+	ca->cfg.rest_ns = cb->cfg.rest_ns = URDS_MS(50);
+	a = sock_at(ca, ip_a, 4000);
+	b = sock_at(cb, ip_b, 4000);
+	CHECK(a && b && connect4(a, ip_b, 4000) == 0);
+	for (unsigned i = 0; i < 1000; i++) {
+		queued = atomic_load(&cb->counters[URDS_C_recv_queued]);
+		CHECK_EQ(urds_send(a, "lonely", 6, 0), 6);
+		EVENTUALLY(atomic_load(&cb->counters[URDS_C_recv_queued]) > queued);
+		if (i == 500)
+			nap_ms(200); /* nothing passes for a while */
+	}
+	CHECK(atomic_load(&cb->pool.used) <= 8 * URDS_BLOCK_BYTES);
+	for (unsigned i = 0; i < 1000; i++)
+		CHECK_EQ(urds_recv(b, m, sizeof m, 0), 6);
+	EVENTUALLY(atomic_load(&cb->pool.used) == 0);
+	for (unsigned i = 0; i < 3; i++) { /* and once more, after all timers have run out */
+		EVENTUALLY(atomic_load(&cb->next_deadline) == URDS_NEVER);
+		CHECK_EQ(urds_send(a, "lonely", 6, 0), 6);
+		CHECK_EQ(urds_recv(b, m, sizeof m, 0), 6);
+		EVENTUALLY(atomic_load(&cb->pool.used) == 0);
+	}
+	CHECK_EQ(atomic_load(&cb->kept_chunks), 0);
+	two_close();
+}
+PAIR(lone_messages)
+
+static bool no_timer_for_100_ms(struct urds_ctx *e)
+{
+	for (unsigned i = 0; i < 100; i++, nap_ms(1))
+		if (atomic_load(&e->next_deadline) != URDS_NEVER)
+			return false;
+	return true;
+}
+
+/* The memory and the timers of further paths. */
+static void further_paths_come_to_rest(void)
+{
+	struct urds_config cfg = {.size = sizeof cfg, .flags = URDS_CONFIG_NO_RECORD, .paths = 4};
+	struct urds_sock *a[16], *b;
+	struct urds_ctx *e[2];
+	uint8_t m[6];
+
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK_EQ(urds_open(&cfg, &e[i]), 0);
+		e[i]->cfg.rest_ns = URDS_MS(50);
+	}
+	serial++;
+	snprintf(ip_a, sizeof ip_a, "127.11.%u.1", serial);
+	snprintf(ip_b, sizeof ip_b, "127.11.%u.2", serial);
+	b = sock_at(e[1], ip_b, 4000);
+	CHECK(b);
+	for (unsigned i = 0; i < 16; i++) {
+		a[i] = sock_at(e[0], ip_a, 5000 + i);
+		CHECK(a[i] && connect4(a[i], ip_b, 4000) == 0);
+	}
+	for (unsigned round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < 16; i++) {
+			CHECK_EQ(urds_send(a[i], "lonely", 6, 0), 6);
+			if (round == 0)
+				CHECK_EQ(urds_recv(b, m, sizeof m, 0), 6);
+		}
+		for (unsigned i = 0; round == 1 && i < 16; i++)
+			CHECK_EQ(urds_recv(b, m, sizeof m, 0), 6);
+		for (unsigned i = 0; i < 2; i++) {
+			EVENTUALLY(atomic_load(&e[i]->pool.used) == 0);
+			EVENTUALLY(no_timer_for_100_ms(e[i]));
+		}
+	}
+	CHECK_EQ(urds_shutdown(e[0]), 0);
+	CHECK_EQ(urds_shutdown(e[1]), 0);
+}
+
+/* Many times to rest and out of it, by several threads, against the timer. */
+static void *rest_in_turn(void *arg)
+{
+	struct worker *w = arg;
+	char to[24];
+
+	for (unsigned i = 0; i < w->n; i++) {
+		struct urds_sock *s = urds_socket(ca);
+		uint8_t b[8];
+
+		EXPECT(s && bind4(s, ip_a, 0) == 0, errno);
+		snprintf(to, sizeof to, "%.*s.%u", (int)(strrchr(ip_b, '.') - ip_b), ip_b, 10 + (w->tag * 7 + i) % 20);
+		EXPECT(send4(s, NULL, 0, 0, to, 0) == 0, errno);
+		EXPECT(urds_recv(s, b, sizeof b, 0) == 0, errno);
+		EXPECT(urds_close(s) == 0, errno);
+		if (i % 16 == 15)
+			nap_ms(2 + i / 16 % 16); /* about when they rest */
+	}
+	return NULL;
+}
+
+static void rest_against_use(void)
+{
+	static struct worker w[4];
+
+	two_open();
+	ca->cfg.rest_ns = cb->cfg.rest_ns = URDS_MS(5);
+	CHECK(sock_at(ca, ip_a, 0));
+	for (unsigned i = 10; i < 30; i++) {
+		char ip[24];
+
+		snprintf(ip, sizeof ip, "%.*s.%u", (int)(strrchr(ip_b, '.') - ip_b), ip_b, i);
+		CHECK(sock_at(cb, ip, 0));
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		w[i] = (struct worker){.n = 500, .tag = i};
+		start(&w[i], rest_in_turn);
+	}
+	for (unsigned i = 0; i < 4; i++)
+		pthread_join(w[i].id, NULL);
+	CHECK_THREADS();
+	two_close();
+}
+PAIR(rest_against_use)
+
+static struct peer *made(struct node *n, const char *ip)
+{
+	struct urds_addr a = v4(ip);
+	struct peer *p;
+
+	EVENTUALLY((p = peer_get(n, &a)) != NULL); /* makes room as soon as the one before is idle */
+	return p;
+}
+
+/* A full table: what was remembered of a peer is remembered again if it goes before it is heard. */
+static void counters_outlive_two_evictions(void)
+{
+	struct urds_sock *a, *b;
+	struct urds_addr local;
+	struct node *n;
+	struct peer *p;
+	uint8_t m[8];
+
+	variant = TCP;
+	two_open();
+	ca->cfg.peers_max = 1;
+	a = sock_at(ca, ip_a, 4000);
+	b = sock_at(cb, ip_b, 4000);
+	CHECK(a && b && send4(a, "12345678", 8, 0, ip_b, 4000) == 8 && urds_recv(b, m, 8, 0) == 8);
+	local = a->bound.at.addr;
+	CHECK(sock_at(ca, ip_a, 4001)); /* keeps the address */
+	CHECK_EQ(urds_close(a), 0);
+	CHECK_EQ(urds_shutdown(cb), 0);
+	urds_rwlock_read_acquire(&ca->table);
+	n = node_find(ca, &local);
+	urds_rwlock_read_release(&ca->table);
+	for (unsigned i = 0; i < 3; i++) {
+		peer_drop(made(n, "127.11.250.1"));
+		p = made(n, ip_b);
+		CHECK(!p->core.is_proven);
+		CHECK(p->past && p->past->next_tx[0] > 0);
+		peer_drop(p);
+	}
+	CHECK_EQ(urds_shutdown(ca), 0);
+}
+
+/* ---- memory that is short */
+
+static const struct urds_mem_ops *real_ops;
+static _Atomic size_t fails_at; /* size of what cannot be had */
+static _Atomic unsigned failures;
+
+static void *alloc_or_not(struct urds_mem *mem, size_t bytes)
+{
+	if (bytes == atomic_load(&fails_at)) {
+		atomic_fetch_add(&failures, 1);
+		return NULL;
+	}
+	return real_ops->alloc(mem, bytes);
+}
+
+/* There is no memory for a path when the other end comes: the connection is closed, once, and made again until there is. */
+static void no_memory_for_a_path(bool receiver_dials)
+{
+	struct urds_mem_ops ops;
+	struct urds_sock *a, *b;
+	uint8_t m[8];
+
+	variant = TCP;
+	serial += (serial + 1) % 2 == receiver_dials; /* odd ones: the sender has the smaller address */
+	two_open();
+	real_ops = cb->pool.mem.ops;
+	ops = *real_ops;
+	ops.alloc = alloc_or_not;
+	cb->pool.mem.ops = &ops;
+	a = sock_at(ca, ip_a, 4000);
+	b = sock_at(cb, ip_b, 4000);
+	atomic_store(&failures, 0);
+	atomic_store(&fails_at, sizeof(struct path));
+	CHECK(a && b && send4(a, "12345678", 8, 0, ip_b, 4000) == 8);
+	EVENTUALLY_S(atomic_load(&failures) >= 3, 4);
+	atomic_store(&fails_at, 0);
+	CHECK_EQ(set_timeo(b, SO_RCVTIMEO, 15000 * slow()), 0);
+	CHECK_EQ(urds_recv(b, m, sizeof m, 0), 8);
+	two_close();
+}
+
+static void no_memory_for_a_path_that_is_accepted(void)
+{
+	no_memory_for_a_path(false);
+}
+
+static void no_memory_for_a_path_that_is_knocked_for(void)
+{
+	no_memory_for_a_path(true);
+}
+
+int main(int argc, char **argv)
+{
+	own_network();
+	T_INIT(argc, argv);
+	alarm(170 * slow());
+	RUN_PAIR(rest_and_wake);
+	RUN_PAIR(rest_against_use);
+	RUN_PAIR(lone_messages);
+	T_RUN(further_paths_come_to_rest);
+	T_RUN(counters_outlive_two_evictions);
+	T_RUN(no_memory_for_a_path_that_is_accepted);
+	T_RUN(no_memory_for_a_path_that_is_knocked_for);
+	return t_done();
+}
