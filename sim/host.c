@@ -434,7 +434,7 @@ static void receive(struct hpeer *hp, unsigned slot)
 	pa->is_busy = false;
 	if (pa->link != link)
 		return;
-	urds_path_rx_idle(&pa->rx, true);
+	urds_path_rx_idle(&pa->rx, URDS_RX_KEEP_UNREAD);
 	host_transmit(hp, slot);
 	if (eof)
 		lose(hp, slot);

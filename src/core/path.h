@@ -193,9 +193,15 @@ void urds_path_rx_got(struct urds_path_rx *r, size_t bytes);
 /* Decodes what is there. Return: 1 there may be more, call again; 0 all is decoded; -URDS_EPROTO the stream
  * makes no sense, -URDS_ENOMEM: break the connection. The batch is valid in every case. */
 int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out);
-/* Nothing more to read for now: gives back memory that holds nothing. @may_keep: a chunk that unread messages hold
- * anyway stays, to be filled; call again later. */
-void urds_path_rx_idle(struct urds_path_rx *r, bool may_keep);
+enum urds_rx_keep {
+	URDS_RX_KEEP_NONE,
+	URDS_RX_KEEP_UNREAD, /* a chunk that unread messages hold anyway: what comes next goes behind them, or each that
+			      * comes alone would hold a block */
+	URDS_RX_KEEP_ANY,    /* an empty one too: more is expected soon */
+};
+
+/* Nothing more to read for now: gives back a chunk that may not be kept. What is kept is given back by a later call. */
+void urds_path_rx_idle(struct urds_path_rx *r, enum urds_rx_keep keep);
 
 /* The last probe or answer belongs to another path: its number does not count. */
 static inline void urds_path_rx_undo(struct urds_path_rx *r)

@@ -45,6 +45,11 @@ static int chunk_new(struct urds_path_rx *r)
 	return 0;
 }
 
+static bool has_room(const struct urds_buf *chunk)
+{
+	return urds_buf_cap(chunk) - chunk->used >= CHUNK_ROOM_MIN;
+}
+
 /* Makes room for more of a body that has outgrown its buffer. */
 static int body_grow(struct urds_path_rx *r)
 {
@@ -84,7 +89,7 @@ int urds_path_rx_space(struct urds_path_rx *r, struct urds_iov iov[2])
 	if (r->chunk && !(r->in_msg && !r->body) && r->parsed == r->chunk->used) {
 		if (urds_buf_is_sole(r->chunk))
 			r->chunk->used = r->parsed = 0;
-		else if (urds_buf_cap(r->chunk) - r->chunk->used < CHUNK_ROOM_MIN && chunk_new(r) < 0)
+		else if (!has_room(r->chunk) && chunk_new(r) < 0)
 			return -URDS_ENOMEM;
 	}
 	if (!r->chunk && chunk_new(r) < 0)
@@ -390,17 +395,16 @@ int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out)
 	return rc;
 }
 
-void urds_path_rx_idle(struct urds_path_rx *r, bool may_keep)
+void urds_path_rx_idle(struct urds_path_rx *r, enum urds_rx_keep keep)
 {
 	/* The splitter keeps a header that is not whole; a body in place needs its chunk. */
 	if (!r->chunk || r->parsed != r->chunk->used || (r->in_msg && !r->body))
 		return;
-	/* Messages in it are unread: what comes next goes behind them, or each that comes alone would hold a block. */
-	if (!may_keep || urds_buf_is_sole(r->chunk) || urds_buf_cap(r->chunk) - r->chunk->used < CHUNK_ROOM_MIN) {
-		urds_buf_drop(r->chunk);
-		r->chunk = NULL;
-		r->parsed = 0;
-	}
+	if (urds_buf_is_sole(r->chunk) ? keep == URDS_RX_KEEP_ANY : keep != URDS_RX_KEEP_NONE && has_room(r->chunk))
+		return;
+	urds_buf_drop(r->chunk);
+	r->chunk = NULL;
+	r->parsed = 0;
 }
 
 bool urds_path_rx_rest(const struct urds_path_rx *r, struct urds_path_rest *out)

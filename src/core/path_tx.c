@@ -113,7 +113,8 @@ size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env
 		if (t->log.has_ack) {
 			*sent_ack = env->ack;
 			t->ack_run = sum;
-			atomic_fetch_and_explicit(&t->want, (uint8_t)~URDS_WANT_ACK, memory_order_relaxed);
+			if (atomic_load_explicit(&t->want, memory_order_relaxed) & URDS_WANT_ACK)
+				atomic_fetch_and_explicit(&t->want, (uint8_t)~URDS_WANT_ACK, memory_order_relaxed);
 		}
 	}
 	*bytes = sum;

@@ -527,15 +527,19 @@ static bool recv_quick(struct urds_sock *s, void *buf, size_t cap, int flags, st
 		       ssize_t *rc)
 {
 	struct urds_endpoint at;
-	size_t len;
-	bool done;
+	size_t len = 0;
+	int err;
 
 	if (!s || (flags & ~(MSG_DONTWAIT | MSG_TRUNC)) || !call_enter())
 		return false;
-	done = sock_recv_quick(s, buf, cap, from ? &at : NULL, &len);
+	err = sock_recv_quick(s, buf, cap, (flags & MSG_DONTWAIT) != 0, from ? &at : NULL, &len);
 	call_leave();
-	if (!done)
+	if (err == -URDS_EAGAIN)
 		return false;
+	if (err < 0) {
+		*rc = urds_fail(-err, "recv: %s", recv_why(err));
+		return true;
+	}
 	if (from)
 		put_addr(&at, from, fromlen);
 	*rc = (ssize_t)(len < cap || (flags & MSG_TRUNC) ? len : cap);

@@ -72,6 +72,12 @@ struct urds_poll_batch {
 int urds_poller_fetch(struct urds_poller *p, urds_ns timeout_ns, struct urds_poll_batch *b);
 void urds_poller_dispatch(struct urds_poll_batch *b);
 
+/* What the events of @src are told from others' by, never 0, and never that of another source, however much later. While
+ * @src is registered. */
+uint64_t urds_poller_key(const struct urds_poller *p, const struct urds_poll_src *src);
+/* If the first event of the batch has this key and says nothing but @events, it is taken out. */
+bool urds_poll_batch_take(struct urds_poll_batch *b, uint64_t key, unsigned events);
+
 /* A descriptor that polls readable while urds_poller_wait(p, 0) would find something, or -1. */
 intptr_t urds_poller_fd(const struct urds_poller *p);
 

@@ -61,6 +61,8 @@ static void abandon(struct call_thread *t)
 		w->list = NULL;
 		if (w->is_any)
 			atomic_fetch_sub(&s->any_waiters, 1);
+		if (w->is_room)
+			atomic_fetch_sub(&s->e->room_waiters, 1);
 		if (w->holds_peer)
 			peer_drop(w->holds_peer);
 		sock_drop(s);
@@ -147,11 +149,12 @@ struct waiter *waiter_get(void)
 {
 	if (me.in_use)
 		return NULL;
-	urds_once(&exit_once, make_key);
-	if (!pthread_getspecific(exit_key))
-		pthread_setspecific(exit_key, &me);
+	if (!me.has_key) {
+		urds_once(&exit_once, make_key);
+		me.has_key = pthread_setspecific(exit_key, &me) == 0;
+	}
 	me.in_use = true;
-	me.w.is_any = false;
+	me.w.is_any = me.w.is_room = false;
 	return &me.w;
 }
 
@@ -197,10 +200,12 @@ static bool is_on_list(const struct wait_list *l, const struct urds_request *r)
 
 void waiter_put(struct waiter *w)
 {
-	urds_lock_acquire(w->lock);
-	if (is_on_list(w->list, &w->req))
-		list_take_off(w->list, &w->req);
-	urds_lock_release(w->lock);
+	if (!urds_request_is_done(&w->req)) {
+		urds_lock_acquire(w->lock);
+		if (is_on_list(w->list, &w->req))
+			list_take_off(w->list, &w->req);
+		urds_lock_release(w->lock);
+	}
 	w->list = NULL;
 	me.in_use = false;
 }
@@ -208,6 +213,10 @@ void waiter_put(struct waiter *w)
 static void finish(struct urds_ctx *e, struct wait_list *l, struct urds_request *r, int result)
 {
 	list_take_off(l, r);
+	if (me.leads == e && r == &me.w.req) {
+		urds_request_complete_own(r, result);
+		return;
+	}
 	if (!urds_request_claim(r))
 		return;
 	if (urds_request_complete(r, result))

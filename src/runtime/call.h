@@ -22,6 +22,8 @@ struct call_thread {
 	struct urds_ctx *leads;	     /* drives it as the leader: needs no bell; or NULL */
 	unsigned misses, skipped;    /* spins */
 	bool has_sent;		     /* since the last spin: this is no stream */
+	bool has_waited;	     /* since the last send: that is in no burst */
+	bool has_key;		     /* its end is watched for */
 	char *frame;		     /* of the wait */
 	volatile uintptr_t *mark;    /* in that frame; holds its own address + serial while the frame lives */
 	uintptr_t serial;

@@ -482,9 +482,10 @@ void path_end(struct path *h)
 	urds_lock_release(&h->append);
 	urds_tx_role_pass(&h->role);
 	urds_path_rx_reset(&h->rx);
-	path_rx_idle(h); /* keeps none */
+	path_rx_idle(h, URDS_RX_KEEP_NONE);
 	h->rx_posted = false;
 	h->rx_link = NULL;
+	atomic_store_explicit(&h->poll_key, 0, memory_order_relaxed);
 	atomic_store(&h->must_drop, false);
 	l->t->connect->close(l, how);
 	urds_count(p->e, URDS_C_conn_reset, 1);

@@ -56,6 +56,22 @@ enum urds_counter {
 
 extern const char *const urds_counter_names[URDS_C_MAX];
 
+/* Counters with one writer at a time, which need no locked instruction. */
+enum path_counter {
+	PATH_C_tx_calls,	/* role */
+	PATH_C_send_queued,	/* append */
+	PATH_C_copy_from_user,	/* append */
+	PATH_C_rx_calls,	/* rx role, as the rest */
+	PATH_C_recv_queued,
+	PATH_C_acks_sent,
+	PATH_C_MAX
+};
+
+static inline void urds_count_own(_Atomic uint64_t *c, uint64_t n)
+{
+	atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
 /* ---------------------------------------------------------------- sockets */
 
 struct wait_list;
@@ -69,6 +85,7 @@ struct waiter {
 	struct urds_sock *holds;  /* the call's references, given back with it if it is abandoned; */
 	struct peer *holds_peer;  /* either may be NULL */
 	bool is_any;		  /* counted in holds->any_waiters */
+	bool is_room;		  /* counted in ctx.room_waiters */
 	struct waiter *asleep_next, *asleep_prev; /* sleepers_lock */
 	bool is_asleep;		  /* on the list of sleepers */
 	uint16_t port;		  /* waiting for this remote port to clear; 0: for room, or for a message */
@@ -101,6 +118,7 @@ struct urds_sock {
 
 	struct urds_txq txq;
 	struct wait_list tx_waiters;
+	uint64_t emptied; /* tx_lock: counter send_queue_empty */
 	struct urds_endpoint peer_at; /* connect(); port may be 0 */
 	bool has_peer;
 	struct path *to;	/* where the last message went; holds a reference on its peer */
@@ -138,10 +156,12 @@ struct path {
 	struct urds_lock append;
 	struct urds_tx_role role;
 	struct urds_path_tx tx;
-	uint64_t queued_msgs, queued_bytes; /* append: counters send_queued and copy_from_user */
+	_Atomic uint64_t counts[PATH_C_MAX];
 	_Atomic uint32_t gathered;   /* wire bytes appended since the last transmit */
+	_Atomic uint32_t unreleased; /* append to write: wire bytes appended since the log was last empty; a hint */
 	_Atomic urds_ns gather_until; /* what was gathered is to go out */
-	_Atomic bool wants_sample;   /* ask the transport what is acknowledged */
+	_Atomic bool is_tx_short;    /* role to write: a send is under way, or could not take all */
+	_Atomic bool wants_sample;   /* release what is acknowledged; ask a kernel's TCP first */
 	_Atomic bool wants_ack;	     /* ask an urds peer for an acknowledgement */
 	_Atomic bool wants_room;     /* a watched socket is full: look often */
 	_Atomic bool poll_armed;
@@ -149,6 +169,7 @@ struct path {
 	_Atomic int peer_cpu;	     /* where the peer's packets come in, plus 1; 0: not known */
 	uint8_t cpu_age;	     /* rx role: drives since that was read */
 	struct urds_link *rx_link;   /* rx role: the one read last; compared only */
+	_Atomic uint64_t poll_key;   /* rx role to write: of that one's events, or 0 (urds_poller_key()) */
 	bool rx_fresh;		     /* rx role: not read to its end once: what was reported before is unknown */
 	bool is_heard;		     /* rx role: a header has come on this connection */
 	bool rx_posted;		     /* rx role: the transport holds our buffers */
@@ -270,6 +291,7 @@ struct urds_ctx {
 	_Atomic bool lead_inside;    /* the leader is in the poller */
 	_Atomic uint32_t loop_polls; /* 1: the loop thread is in the poller */
 	_Atomic uint32_t watchers;   /* sockets with a descriptor somebody may poll: then the loop thread drives */
+	_Atomic uint32_t room_waiters; /* calls that wait for room in a send buffer */
 	_Atomic uint32_t nsleepers;
 	struct urds_lock sleepers_lock;
 	struct waiter *sleepers; /* blocked calls asleep on their futex */
@@ -277,6 +299,7 @@ struct urds_ctx {
 	struct urds_lock start_lock;  /* starting threads, making descriptors */
 
 	_Atomic uint64_t counters[URDS_C_MAX];
+	_Atomic uint64_t lead_polls; /* the leader's part of poll_calls */
 	struct urds_ctx *next; /* list of contexts, for fork and exit */
 
 	/* Ownership records (lib/): taken before the port, dropped after it. May be NULL. */
@@ -368,7 +391,7 @@ void path_transmit(struct path *p);
 void path_sample(struct path *p);
 /* Owes an urds peer an acknowledgement: at the latest in URDS_ACK_DELAY_NS. */
 void ack_later(struct path *p);
-/* The peer acknowledged something: releases it. */
+/* The peer acknowledged something: releases it, at once if somebody waits for that or it is much. */
 void path_acked(struct path *p);
 /* Waits for the role, which nobody holds long. */
 void path_role_take(struct path *p);
@@ -384,8 +407,9 @@ void maps_push(struct node *n);
 
 /* ---- rx.c */
 void path_receive(struct path *p);
-/* Rx role held: nothing more to read for now. Gives back the path's chunk, now or later. */
-void path_rx_idle(struct path *p);
+/* Rx role held: nothing more to read for now. Gives back the path's chunk, or keeps it as long as @keep allows and the
+ * context has memory to spare. */
+void path_rx_idle(struct path *p, enum urds_rx_keep keep);
 /* Its connection may hold more to be read: somebody does, soon. */
 void ready_push(struct path *p);
 /* The peer's congestion map; NULL: all clear. Wakes those who wait for a port that it clears. */
@@ -457,14 +481,15 @@ static inline bool sock_is_of_this_process(const struct urds_sock *s)
 }
 /* The usual case of the next two, for which no reference on @s is needed. False: nothing was done, take the long way. */
 bool sock_send_quick(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *v, bool more);
-bool sock_recv_quick(struct urds_sock *s, void *buf, size_t cap, struct urds_endpoint *from, size_t *len);
+/* Return: 0, -URDS_EAGAIN: nothing was done, take the long way, or another error, which is the call's. */
+int sock_recv_quick(struct urds_sock *s, void *buf, size_t cap, bool dontwait, struct urds_endpoint *from, size_t *len);
 /* @len bytes of @iov to @to. Return: 0 or negative. */
 int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *iov, size_t n,
 	      size_t len, bool dontwait, bool more);
 /* Waits on @l (lock held on entry, released on return) until woken. The caller has a reference on @s and, unless it
- * is NULL, @p, which go when the call is abandoned in here. */
+ * is NULL, @p, and, @room, is counted in room_waiters: all of which is given back when the call is abandoned in here. */
 int sock_wait_on(struct urds_sock *s, struct wait_list *l, struct urds_lock *lock, struct peer *p, uint16_t port,
-		 urds_ns deadline, struct path *spin) URDS_RELEASES(lock);
+		 bool room, urds_ns deadline, struct path *spin) URDS_RELEASES(lock);
 /* Takes (or, @peek, borrows with a reference) the next message. */
 int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool peek);
 bool sock_has_queued(struct urds_sock *s);
@@ -485,6 +510,10 @@ void sock_close_fds(struct urds_sock *s);
 /* ---- info.c */
 /* Return: size of one element, -URDS_ENOSPC (*len = needed), -URDS_ENOPROTOOPT. */
 int engine_info(struct urds_ctx *e, int id, void *buf, size_t *len);
+/* All counters as they are, those included that paths and sockets keep. */
+void engine_counters(struct urds_ctx *e, uint64_t out[URDS_C_MAX]);
+/* @h is about to be freed: what it has counted is not. */
+void path_counted(struct path *h);
 /* Size of one element of @id, or -URDS_ENOPROTOOPT. */
 int engine_info_size(int id);
 

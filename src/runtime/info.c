@@ -63,48 +63,61 @@ static bool is_listed(const struct out *o, const struct urds_addr *a)
 	return o->v6 || urds_addr_is_v4(a);
 }
 
-/* Counted per path, where a lock is held anyway. */
-static void count_path(struct peer *p, void *arg)
+static const enum urds_counter of_path[PATH_C_MAX] = {
+	[PATH_C_tx_calls] = URDS_C_tx_calls,
+	[PATH_C_send_queued] = URDS_C_send_queued,
+	[PATH_C_copy_from_user] = URDS_C_copy_from_user,
+	[PATH_C_rx_calls] = URDS_C_rx_calls,
+	[PATH_C_recv_queued] = URDS_C_recv_queued,
+	[PATH_C_acks_sent] = URDS_C_acks_sent,
+};
+
+void path_counted(struct path *h)
+{
+	for (int i = 0; i < PATH_C_MAX; i++)
+		urds_count(h->peer->e, of_path[i], atomic_load_explicit(&h->counts[i], memory_order_relaxed));
+}
+
+static void add_paths(struct peer *p, void *arg)
 {
 	uint64_t *sum = arg;
 
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		struct path *h = peer_path_get(p, i, false);
 
-		if (!h)
-			continue;
-		urds_lock_acquire(&h->append);
-		sum[0] += h->queued_msgs;
-		sum[1] += h->queued_bytes;
-		urds_lock_release(&h->append);
+		for (int k = 0; h && k < PATH_C_MAX; k++)
+			sum[of_path[k]] += atomic_load_explicit(&h->counts[k], memory_order_relaxed);
 	}
+}
+
+void engine_counters(struct urds_ctx *e, uint64_t out[URDS_C_MAX])
+{
+	for (int i = 0; i < URDS_C_MAX; i++)
+		out[i] = atomic_load_explicit(&e->counters[i], memory_order_relaxed);
+	out[URDS_C_poll_calls] += atomic_load_explicit(&e->lead_polls, memory_order_relaxed);
+	peer_each(e, add_paths, out);
+	urds_rwlock_read_acquire(&e->table);
+	for (struct urds_sock *s = e->socks; s; s = s->next) {
+		urds_lock_acquire(&s->rx_lock);
+		out[URDS_C_recv_delivered] += s->delivered;
+		urds_lock_release(&s->rx_lock);
+		urds_lock_acquire(&s->tx_lock);
+		out[URDS_C_send_queue_empty] += s->emptied;
+		urds_lock_release(&s->tx_lock);
+	}
+	urds_rwlock_read_release(&e->table);
 }
 
 static void counters(struct out *o)
 {
-	uint64_t extra[2] = {0}, delivered = 0;
+	uint64_t v[URDS_C_MAX];
 	uint8_t el[40];
 
-	peer_each(o->e, count_path, extra);
-	urds_rwlock_read_acquire(&o->e->table);
-	for (struct urds_sock *s = o->e->socks; s; s = s->next) {
-		urds_lock_acquire(&s->rx_lock);
-		delivered += s->delivered;
-		urds_lock_release(&s->rx_lock);
-	}
-	urds_rwlock_read_release(&o->e->table);
+	engine_counters(o->e, v);
 	for (int i = 0; i < URDS_C_MAX; i++) {
-		uint64_t v = atomic_load_explicit(&o->e->counters[i], memory_order_relaxed);
-
-		if (i == URDS_C_send_queued)
-			v += extra[0];
-		else if (i == URDS_C_copy_from_user)
-			v += extra[1];
-		else if (i == URDS_C_recv_delivered)
-			v += delivered;
 		memset(el, 0, sizeof el);
 		strncpy((char *)el, urds_counter_names[i], 31);
-		memcpy(el + 32, &v, 8);
+		memcpy(el + 32, &v[i], 8);
 		put(o, el);
 	}
 }

@@ -184,8 +184,7 @@ static void path_free(struct path *h)
 {
 	struct urds_mem *mem = &h->peer->e->pool.mem;
 
-	urds_count(h->peer->e, URDS_C_send_queued, h->queued_msgs);
-	urds_count(h->peer->e, URDS_C_copy_from_user, h->queued_bytes);
+	path_counted(h);
 	urds_path_tx_fini(&h->tx);
 	urds_path_rx_reset(&h->rx);
 	if (h->keeps_chunk)

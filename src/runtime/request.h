@@ -92,6 +92,14 @@ static inline bool urds_request_complete(struct urds_request *r, int result)
 		URDS_REQUEST_WAITER) != 0;
 }
 
+/* Owner, with the queue's lock, unlinked, not asleep: it has carried the operation out itself. Nobody else can claim it
+ * then, and only its owner cancels. */
+static inline void urds_request_complete_own(struct urds_request *r, int result)
+{
+	r->result = result;
+	atomic_store_explicit(&r->state, URDS_REQUEST_DONE, memory_order_relaxed);
+}
+
 /* Anyone: give up a queued request, because of @why (URDS_ECANCELED, URDS_ETIMEDOUT, URDS_EINTR,
  * ...). True: it will never be claimed; *@wake says whether to wake the waiter. False: too late (or
  * not queued): if it is claimed, its completion follows. */
@@ -119,6 +127,13 @@ static inline bool urds_request_is_over(struct urds_request *r)
 		URDS_REQUEST_STATE_MASK) >= URDS_REQUEST_DONE;
 }
 
+/* Owner: was it completed? Then its completer has taken it off its queue. */
+static inline bool urds_request_is_done(struct urds_request *r)
+{
+	return (atomic_load_explicit(&r->state, URDS_MO(request_is_over, memory_order_acquire)) &
+		URDS_REQUEST_STATE_MASK) == URDS_REQUEST_DONE;
+}
+
 /* Waiter: false: it is over. True: sleep while the word is *@word, then call again:
  *	while (urds_request_sleep(r, &word))
  *		futex_wait(&r->state, word, r->deadline), and cancel on time-out
@@ -138,6 +153,12 @@ static inline bool urds_request_sleep(struct urds_request *r, uint32_t *word)
 		s = atomic_load_explicit(&r->state, URDS_MO(request_sleep_over, memory_order_acquire));
 	}
 	return false;
+}
+
+/* Owner: has it got ready to sleep, and was not told otherwise since? Nobody else does that for it. */
+static inline bool urds_request_is_sleepy(struct urds_request *r)
+{
+	return (atomic_load_explicit(&r->state, memory_order_relaxed) & URDS_REQUEST_WAITER) != 0;
 }
 
 /* Anyone who knows that the block is there: nobody sleeps for it any more. Whoever was to sleep by a word from before

@@ -56,7 +56,7 @@ static uint64_t mark_of(struct path *h)
 	if (!mark || !urds_tx_role_enter(&h->rx_role))
 		return 0;
 	mark += h->rx.next_rx;
-	path_rx_idle(h);
+	path_rx_idle(h, URDS_RX_KEEP_UNREAD);
 	if (urds_tx_role_pass(&h->rx_role))
 		mark = 0;
 	return mark;
@@ -72,8 +72,7 @@ static bool rest(struct peer *p, struct path *h)
 	p->rest.kind = atomic_load(&h->kind);
 	p->rest.link = atomic_load(&h->link);
 	p->path0 = NULL;
-	urds_count(p->e, URDS_C_send_queued, h->queued_msgs);
-	urds_count(p->e, URDS_C_copy_from_user, h->queued_bytes);
+	path_counted(h);
 	urds_path_tx_fini(&h->tx);
 	urds_free(&p->e->pool.mem, h, sizeof *h);
 	if (p->e->pool.used == 0)

@@ -6,6 +6,7 @@
 #include "runtime/engine.h"
 
 #include "platform/clock.h"
+#include "platform/cpu.h"
 
 /* Read from one path before others have their turn. */
 #define DRIVE_BYTES (128u << 10)
@@ -87,7 +88,7 @@ static bool deliver(struct path *h, const struct urds_rx_item *v, size_t n)
 		}
 		sock_rx_news(s, news, done);
 		urds_lock_release(&s->rx_lock);
-		urds_count(e, URDS_C_recv_queued, done);
+		urds_count_own(&h->counts[PATH_C_recv_queued], done);
 		if ((news & URDS_RXQ_FILLED) && atomic_load_explicit(&s->is_watched, memory_order_relaxed))
 			sock_token(s);
 	} else {
@@ -139,12 +140,12 @@ static bool ack_due(struct path *h, const struct urds_rx_batch *b)
 
 	if (b->wire_bytes == 0)
 		return false;
-	unacked = atomic_fetch_add_explicit(&h->rx_unacked, b->wire_bytes, memory_order_relaxed) + b->wire_bytes;
+	unacked = atomic_fetch_add_explicit(&h->rx_unacked, b->wire_bytes, memory_order_release) + b->wire_bytes;
 	if (!h->rx.urds)
 		return false;
 	if (unacked >= URDS_ACK_BYTES || b->ack_wanted) {
 		urds_path_tx_want_ack(&h->tx);
-		urds_count(h->peer->e, URDS_C_acks_sent, 1);
+		urds_count_own(&h->counts[PATH_C_acks_sent], 1);
 		return true;
 	}
 	ack_later(h);
@@ -193,16 +194,21 @@ static void handle(struct path *h, struct urds_rx_batch *b)
 		i += n;
 	}
 	/* Queued first, acknowledged after. */
-	atomic_store(&h->rx_ack, urds_path_rx_ack(&h->rx));
-	transmit |= ack_due(h, b);
+	atomic_store_explicit(&h->rx_ack, urds_path_rx_ack(&h->rx), memory_order_release);
 	if (b->ack_seen > atomic_load_explicit(&h->ack_seen, memory_order_relaxed)) {
 		atomic_store_explicit(&h->ack_seen, b->ack_seen, memory_order_release);
 		acked = true;
 	}
-	if (transmit)
+	transmit |= ack_due(h, b);
+	if (transmit) {
 		path_transmit(h);
-	else if (acked)
+	} else if (acked) {
+		if (b->wire_bytes > 0)
+			urds_cpu_fence_after_rmw(); /* in ack_due() */
+		else
+			atomic_thread_fence(memory_order_seq_cst);
 		path_acked(h);
+	}
 	if (flipped)
 		maps_push(h->peer->node);
 }
@@ -235,7 +241,10 @@ static enum drive drive(struct path *h, struct urds_link *l, size_t *sum)
 		h->rx_link = l;
 		h->rx_fresh = true;
 		h->cpu_age = 0;
+		atomic_store_explicit(&h->poll_key, 0, memory_order_relaxed);
 	}
+	if (l->t->data->poll_key && atomic_load_explicit(&h->poll_key, memory_order_relaxed) == 0)
+		atomic_store_explicit(&h->poll_key, l->t->data->poll_key(l), memory_order_relaxed);
 	/* For whoever spins on this path: read here, where the link cannot go away. */
 	if (h->peer->e->cfg.spin && h->cpu_age++ % CPU_AGE_MAX == 0) {
 		int cpu = l->t->data->incoming_cpu(l);
@@ -268,7 +277,7 @@ static enum drive drive(struct path *h, struct urds_link *l, size_t *sum)
 			}
 			for (int i = 0; i < n; i++)
 				asked += v[i].len;
-			urds_count(h->peer->e, URDS_C_rx_calls, 1);
+			urds_count_own(&h->counts[PATH_C_rx_calls], 1);
 			how = l->t->data->rx(l, v, (size_t)n, &got);
 		}
 		switch (how) {
@@ -303,20 +312,18 @@ static bool may_keep(struct urds_ctx *e)
 	return false;
 }
 
-void path_rx_idle(struct path *h)
+void path_rx_idle(struct path *h, enum urds_rx_keep how)
 {
 	struct urds_ctx *e = h->peer->e;
-	bool keep = h->keeps_chunk;
+	bool keep = h->keeps_chunk || (how != URDS_RX_KEEP_NONE && h->rx.chunk && may_keep(e));
 
-	if (!keep && h->rx.chunk && !urds_buf_is_sole(h->rx.chunk))
-		keep = may_keep(e);
-	urds_path_rx_idle(&h->rx, keep);
+	urds_path_rx_idle(&h->rx, keep ? how : URDS_RX_KEEP_NONE);
 	if (keep && !h->rx.chunk) {
 		atomic_fetch_sub(&e->kept_chunks, 1);
 		keep = false;
 	}
 	h->keeps_chunk = keep;
-	/* It is given back when they are read, at the latest when the path comes to rest. */
+	/* It is given back when nothing has come for a while and what it holds has been read. */
 	if (keep && atomic_load_explicit(&h->rest_at, memory_order_relaxed) == URDS_NEVER) {
 		urds_ns at = urds_clock_ns() + e->cfg.rest_ns;
 
@@ -355,7 +362,7 @@ void path_receive(struct path *h)
 			if (d == DRIVE_END)
 				path_end(h);
 			else if (d == DRIVE_DONE)
-				path_rx_idle(h);
+				path_rx_idle(h, URDS_RX_KEEP_ANY);
 			else
 				ready_push(h);
 		}

@@ -90,7 +90,7 @@ static int wait_uncongested(struct urds_sock *s, struct peer *p, uint16_t port, 
 			return -URDS_ECONG;
 		}
 		urds_count(s->e, URDS_C_cong_send_blocked, 1);
-		rc = sock_wait_on(s, &p->cong_waiters, &p->lock, p, port, deadline, NULL);
+		rc = sock_wait_on(s, &p->cong_waiters, &p->lock, p, port, false, deadline, NULL);
 		if (rc < 0)
 			return rc;
 		if (atomic_load(&s->is_closed))
@@ -105,55 +105,73 @@ void path_sample(struct path *h)
 	path_transmit(h);
 }
 
-/* Charges @len to the send buffer. */
+/* tx_lock held. Charges @len to the send buffer; when half of it is in use it is time to hear what has arrived. Return: 0
+ * or negative: -URDS_EAGAIN: there is no room now. */
+static int charge(struct urds_sock *s, struct path *h, uint32_t len)
+{
+	int rc = urds_txq_charge(&s->txq, len);
+
+	if (rc == 0 && s->txq.queued * 2 > s->txq.sndbuf &&
+	    !atomic_load_explicit(&h->wants_ack, memory_order_relaxed)) {
+		atomic_store_explicit(&h->wants_ack, true, memory_order_relaxed);
+		atomic_store_explicit(&h->wants_sample, true, memory_order_relaxed);
+	}
+	return rc;
+}
+
+static int charge_locked(struct urds_sock *s, struct path *h, uint32_t len)
+{
+	int rc;
+
+	urds_lock_acquire(&s->tx_lock);
+	rc = charge(s, h, len);
+	urds_lock_release(&s->tx_lock);
+	return rc;
+}
+
+/* Counted in room_waiters. Return: 0: look again, or negative. */
+static int wait_for_acks(struct urds_sock *s, struct path *h, urds_ns *step, urds_ns deadline)
+{
+	urds_ns until = deadline;
+	int rc;
+
+	if (atomic_load(&h->kind) == URDS_KIND_KERNEL && urds_clock_ns() + *step < deadline)
+		until = urds_clock_ns() + *step;
+	urds_lock_acquire(&s->tx_lock);
+	if (atomic_load(&s->is_closed) || urds_txq_has_room(&s->txq)) {
+		urds_lock_release(&s->tx_lock);
+		return atomic_load(&s->is_closed) ? -URDS_EBADF : 0;
+	}
+	rc = sock_wait_on(s, &s->tx_waiters, &s->tx_lock, h->peer, 0, true, until, NULL);
+	if (rc == -URDS_ETIMEDOUT && until != deadline) {
+		*step = *step * 2 < URDS_ROOM_POLL_MAX_NS ? *step * 2 : URDS_ROOM_POLL_MAX_NS;
+		path_sample(h);
+		rc = 0;
+	}
+	return rc;
+}
+
+/* Charges @len to the send buffer, when there is room. */
 static int wait_room(struct urds_sock *s, struct path *h, uint32_t len, bool dontwait, urds_ns deadline)
 {
 	urds_ns step = ROOM_POLL_MIN_NS;
-	int rc;
+	int rc = charge_locked(s, h, len);
 
-	for (unsigned tries = 0;; tries++) {
-		urds_ns until = deadline;
-
-		urds_lock_acquire(&s->tx_lock);
-		rc = urds_txq_charge(&s->txq, len);
-		if (rc == 0) {
-			bool half = s->txq.queued * 2 > s->txq.sndbuf;
-
-			urds_lock_release(&s->tx_lock);
-			if (half && !atomic_load_explicit(&h->wants_ack, memory_order_relaxed)) {
-				atomic_store_explicit(&h->wants_ack, true, memory_order_relaxed);
-				atomic_store_explicit(&h->wants_sample, true, memory_order_relaxed);
-			}
-			return 0;
-		}
-		if (rc != -URDS_EAGAIN || tries == 0) {
-			urds_lock_release(&s->tx_lock);
-			if (rc != -URDS_EAGAIN)
-				return rc;
-			urds_count(s->e, URDS_C_send_queue_full, 1);
-			atomic_store_explicit(&h->wants_ack, true, memory_order_relaxed);
-			path_sample(h); /* what TCP has acknowledged may make room at once */
-			if (dontwait)
-				engine_drive(s->e); /* so may an ack that waits to be read */
-			continue;
-		}
-		if (dontwait || atomic_load(&s->is_closed)) {
-			urds_lock_release(&s->tx_lock);
-			return dontwait ? -URDS_EAGAIN : -URDS_EBADF;
-		}
-		if (atomic_load(&h->kind) == URDS_KIND_KERNEL && urds_clock_ns() + step < deadline)
-			until = urds_clock_ns() + step;
-		rc = sock_wait_on(s, &s->tx_waiters, &s->tx_lock, h->peer, 0, until, NULL);
-		if (rc == -URDS_ETIMEDOUT && until != deadline) {
-			step = step * 2 < URDS_ROOM_POLL_MAX_NS ? step * 2 : URDS_ROOM_POLL_MAX_NS;
-			path_sample(h);
-			rc = 0;
-		}
+	if (rc != -URDS_EAGAIN)
+		return rc;
+	urds_count(s->e, URDS_C_send_queue_full, 1);
+	atomic_fetch_add(&s->e->room_waiters, 1); /* before what is acknowledged is looked at: path_acked() */
+	atomic_store_explicit(&h->wants_ack, true, memory_order_relaxed);
+	path_sample(h); /* what TCP has acknowledged may make room at once */
+	if (dontwait)
+		engine_drive(s->e); /* so may an ack that waits to be read */
+	while ((rc = charge_locked(s, h, len)) == -URDS_EAGAIN && !dontwait) {
+		rc = wait_for_acks(s, h, &step, deadline);
 		if (rc < 0)
-			return rc;
-		if (atomic_load(&s->is_closed))
-			return -URDS_EBADF;
+			break;
 	}
+	atomic_fetch_sub(&s->e->room_waiters, 1);
+	return rc;
 }
 
 static void copy_in(uint8_t *to, const struct urds_iov *iov, size_t n)
@@ -176,11 +194,14 @@ static int claim(struct urds_sock *s, struct path *h, uint16_t dport, uint32_t l
 
 	if (rc < 0)
 		return rc;
-	h->queued_msgs++;
-	h->queued_bytes += len;
+	urds_count_own(&h->counts[PATH_C_send_queued], 1);
+	urds_count_own(&h->counts[PATH_C_copy_from_user], len);
 	/* Only a hint: a transmit that resets it meanwhile may be overwritten. */
 	*have = atomic_load_explicit(&h->gathered, memory_order_relaxed) + URDS_HDR_LEN + len;
 	atomic_store_explicit(&h->gathered, *have, memory_order_relaxed);
+	atomic_store_explicit(&h->unreleased,
+			      atomic_load_explicit(&h->unreleased, memory_order_relaxed) + URDS_HDR_LEN + len,
+			      memory_order_relaxed);
 	return 0;
 }
 
@@ -235,6 +256,12 @@ static bool is_gathered(struct path *h, uint32_t have, uint32_t len, bool more)
 	bool dirty = atomic_load_explicit(&h->is_dirty, memory_order_relaxed);
 	urds_ns now, wait;
 
+	if (call_me.has_waited) {
+		call_me.has_waited = false;
+		burst.streak = 0;
+		if (!more && !dirty)
+			return false;
+	}
 	/* A holder of the role that is not running, with a note already, goes round for this one too; or the flusher does. */
 	if (burst.streak >= BURST_STREAK && dirty && (!full || urds_tx_role_is_noted(&h->role)) &&
 	    ++burst.streak % BURST_CLOCK)
@@ -291,8 +318,8 @@ bool sock_send_quick(struct urds_sock *s, const struct urds_endpoint *to, const 
 		to = &s->peer_at; /* all zero if it was never set: nothing was sent there */
 	if (!h || atomic_load_explicit(&s->is_closed, memory_order_relaxed) || !urds_addr_eq(&s->to_addr, &to->addr) ||
 	    atomic_load_explicit(&s->is_watched, memory_order_relaxed) ||
-	    atomic_load_explicit(&h->peer->congested, memory_order_relaxed) || s->txq.queued * 2 > s->txq.sndbuf ||
-	    !atomic_load_explicit(&h->link, memory_order_relaxed) || urds_txq_charge(&s->txq, len) < 0)
+	    atomic_load_explicit(&h->peer->congested, memory_order_relaxed) ||
+	    !atomic_load_explicit(&h->link, memory_order_relaxed) || charge(s, h, len) < 0)
 		goto no;
 	if (append(s, h, to->port, v, 1, len, &have) < 0) {
 		s->txq.queued -= len;
@@ -373,7 +400,7 @@ void sock_freed(struct urds_sock *s, uint64_t bytes)
 	s->txq.queued -= bytes;
 	room = urds_txq_has_room(&s->txq);
 	if (s->txq.queued == 0)
-		urds_count(s->e, URDS_C_send_queue_empty, 1);
+		s->emptied++;
 	if (room && s->tx_waiters.first)
 		wait_list_wake(s->e, &s->tx_waiters, UINT32_MAX, 0);
 	urds_lock_release(&s->tx_lock);

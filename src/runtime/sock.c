@@ -115,6 +115,7 @@ void sock_drop(struct urds_sock *s)
 	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	urds_count(e, URDS_C_recv_delivered, s->delivered);
+	urds_count(e, URDS_C_send_queue_empty, s->emptied);
 	peer_uncache(s->hot);
 	peer_uncache(s->to);
 	urds_rxq_fini(&s->rxq);
@@ -178,10 +179,8 @@ int sock_bind(struct urds_sock *s, const struct urds_endpoint *at)
 
 /* ---------------------------------------------------------------- waiting */
 
-/* Waits on @l (lock held on entry, released on return) until woken. The caller has a reference on @s and, unless it
- * is NULL, @p, which go when the call is abandoned in here. */
 int sock_wait_on(struct urds_sock *s, struct wait_list *l, struct urds_lock *lock, struct peer *p,
-		   uint16_t port, urds_ns deadline, struct path *spin) URDS_RELEASES(lock)
+		 uint16_t port, bool room, urds_ns deadline, struct path *spin) URDS_RELEASES(lock)
 {
 	struct waiter *w = waiter_get();
 	int rc;
@@ -193,6 +192,7 @@ int sock_wait_on(struct urds_sock *s, struct wait_list *l, struct urds_lock *loc
 	urds_request_init(&w->req, deadline);
 	w->port = port;
 	w->is_any = l == &s->rx_waiters && port == ANY_EVENT;
+	w->is_room = room;
 	waiter_link(w, l, lock, s, p);
 	urds_lock_release(lock);
 	rc = waiter_wait(s->e, w, spin);
@@ -251,14 +251,11 @@ static int take(struct urds_sock *s, struct urds_rxq_ent *out, bool peek, bool *
 	return 1;
 }
 
-static int try_take(struct urds_sock *s, struct urds_rxq_ent *out, bool peek)
+/* rx_lock held, released here: what follows from take(), whose answer @rc is. */
+static void taken(struct urds_sock *s, int rc, bool flipped) URDS_RELEASES(&s->rx_lock)
 {
-	bool flipped = false, emptied;
-	int rc;
+	bool emptied = s->rxq.count == 0;
 
-	urds_lock_acquire(&s->rx_lock);
-	rc = take(s, out, peek, &flipped);
-	emptied = s->rxq.count == 0;
 	urds_lock_release(&s->rx_lock);
 	if (flipped) {
 		maps_push(s->node);
@@ -268,78 +265,106 @@ static int try_take(struct urds_sock *s, struct urds_rxq_ent *out, bool peek)
 	}
 	if (rc != 0 && emptied && atomic_load_explicit(&s->is_watched, memory_order_relaxed))
 		sock_token(s);
+}
+
+/* rx_lock held, released here: nothing is queued. Return: 0: look again, or negative. */
+static int wait_for_message(struct urds_sock *s, urds_ns deadline) URDS_RELEASES(&s->rx_lock)
+{
+	struct path *spin = s->hot;
+	int rc;
+
+	if (spin)
+		peer_hold(spin->peer);
+	rc = sock_wait_on(s, &s->rx_waiters, &s->rx_lock, spin ? spin->peer : NULL, 0, false, deadline, spin);
+	if (spin)
+		peer_drop(spin->peer);
 	return rc;
 }
 
 /* As sock_send_quick(), under rx_lock. */
-bool sock_recv_quick(struct urds_sock *s, void *buf, size_t cap, struct urds_endpoint *from, size_t *len)
+int sock_recv_quick(struct urds_sock *s, void *buf, size_t cap, bool dontwait, struct urds_endpoint *from, size_t *len)
 {
+	struct urds_ctx *e;
 	const struct urds_rxq_ent *m;
-	bool done = false;
+	bool is_held = false;
+	int rc = -URDS_EAGAIN;
 
 	if (!sock_is_of_this_process(s))
-		return false;
+		return rc;
 	urds_lock_acquire(&s->rx_lock);
-	m = urds_rxq_front(&s->rxq);
+	e = s->e;
 	/* Emptying a watched queue, one that is congested, or one with gathered messages beside it has consequences. */
-	if (m && m->len <= URDS_QUICK_MAX && !atomic_load_explicit(&s->is_closed, memory_order_relaxed) &&
-	    !s->rxq.overflowed && !s->rxq.is_congested &&
-	    !atomic_load_explicit(&s->is_watched, memory_order_relaxed) &&
-	    !atomic_load_explicit(&s->e->dirty, memory_order_relaxed)) {
-		if (cap > 0)
-			memcpy(buf, m->payload, m->len < cap ? m->len : cap);
-		if (from)
-			*from = (struct urds_endpoint){m->from, m->sport};
-		*len = m->len;
-		urds_rxq_pop_copied(&s->rxq);
-		s->delivered++;
-		set_busy(s->e);
-		done = true;
+	while (!atomic_load_explicit(&s->is_closed, memory_order_relaxed) && !s->rxq.overflowed &&
+	       !s->rxq.is_congested && !atomic_load_explicit(&s->is_watched, memory_order_relaxed) &&
+	       !atomic_load_explicit(&e->dirty, memory_order_relaxed)) {
+		m = urds_rxq_front(&s->rxq);
+		if (m && m->len <= URDS_QUICK_MAX) {
+			if (cap > 0)
+				memcpy(buf, m->payload, m->len < cap ? m->len : cap);
+			if (from)
+				*from = (struct urds_endpoint){m->from, m->sport};
+			*len = m->len;
+			urds_rxq_pop_copied(&s->rxq);
+			s->delivered++;
+			set_busy(e);
+			rc = 0;
+			break;
+		}
+		if (m || dontwait || s->rcvtimeo || atomic_load_explicit(&s->is_nonblock, memory_order_relaxed) ||
+		    atomic_load_explicit(&e->ready, memory_order_relaxed) ||
+		    atomic_load_explicit(&e->is_dead, memory_order_relaxed))
+			break;
+		if (!is_held)
+			sock_hold(s);
+		is_held = true;
+		rc = wait_for_message(s, URDS_NEVER);
+		if (rc < 0)
+			goto out;
+		rc = -URDS_EAGAIN;
+		urds_lock_acquire(&s->rx_lock);
 	}
 	urds_lock_release(&s->rx_lock);
-	return done;
+out:
+	if (is_held)
+		sock_drop(s);
+	return rc;
 }
 
 int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool peek)
 {
 	struct urds_ctx *e = s->e;
 	urds_ns deadline = URDS_NEVER;
+	bool was_ready = false, was_driven = false;
 	int rc;
 
 	flush_dirty(e, URDS_NEVER);
-	rc = try_take(s, out, peek);
 	set_busy(e);
-	if (rc == 0 && atomic_load_explicit(&e->ready, memory_order_relaxed)) {
-		ready_run(e);
-		rc = try_take(s, out, peek);
-	}
-	if (rc == 0 && dontwait) {
-		engine_drive(e);
-		rc = try_take(s, out, peek);
-		if (rc == 0)
-			return -URDS_EAGAIN;
-	}
-	if (rc == 0 && s->rcvtimeo)
-		deadline = urds_clock_ns() + s->rcvtimeo;
-	while (rc == 0) {
-		struct path *spin;
+	do {
+		bool flipped = false;
 
 		urds_lock_acquire(&s->rx_lock);
-		if (s->rxq.count > 0 || s->rxq.overflowed || atomic_load(&s->is_closed)) {
-			urds_lock_release(&s->rx_lock);
-			rc = try_take(s, out, peek);
-			continue;
+		rc = take(s, out, peek, &flipped);
+		if (rc != 0) {
+			taken(s, rc, flipped);
+			return rc < 0 ? rc : 0;
 		}
-		spin = s->hot;
-		if (spin)
-			peer_hold(spin->peer);
-		rc = sock_wait_on(s, &s->rx_waiters, &s->rx_lock, spin ? spin->peer : NULL, 0, deadline, spin);
-		if (spin)
-			peer_drop(spin->peer);
-		if (rc == 0)
-			rc = try_take(s, out, peek);
-	}
-	return rc < 0 ? rc : 0;
+		if (!was_ready && atomic_load_explicit(&e->ready, memory_order_relaxed)) {
+			urds_lock_release(&s->rx_lock);
+			ready_run(e);
+			was_ready = true;
+		} else if (dontwait) {
+			urds_lock_release(&s->rx_lock);
+			if (was_driven)
+				return -URDS_EAGAIN;
+			engine_drive(e);
+			was_driven = true;
+		} else {
+			if (s->rcvtimeo && deadline == URDS_NEVER)
+				deadline = urds_clock_ns() + s->rcvtimeo;
+			rc = wait_for_message(s, deadline);
+		}
+	} while (rc == 0);
+	return rc;
 }
 
 bool sock_has_queued(struct urds_sock *s)
@@ -387,6 +412,8 @@ int sock_wait(struct urds_sock *s, int events, urds_ns deadline)
 	ready = ready_events(s, events);
 	if (ready)
 		return ready;
+	if (events & SOCK_OUT)
+		atomic_fetch_add(&e->room_waiters, 1);
 	engine_drive(e);
 	atomic_fetch_add(&s->any_waiters, 1);
 	while (rc == 0) {
@@ -407,7 +434,7 @@ int sock_wait(struct urds_sock *s, int events, urds_ns deadline)
 		/* Room at a kernel peer, or made between the look and the wait, is found by looking again. */
 		if ((events & SOCK_OUT) && urds_clock_ns() + URDS_ROOM_POLL_MAX_NS < deadline)
 			until = urds_clock_ns() + URDS_ROOM_POLL_MAX_NS;
-		rc = sock_wait_on(s, &s->rx_waiters, &s->rx_lock, NULL, ANY_EVENT, until, NULL);
+		rc = sock_wait_on(s, &s->rx_waiters, &s->rx_lock, NULL, ANY_EVENT, (events & SOCK_OUT) != 0, until, NULL);
 		if (rc == -URDS_ETIMEDOUT)
 			rc = 0;
 		if (rc == 0 && (events & SOCK_OUT)) {
@@ -425,6 +452,8 @@ int sock_wait(struct urds_sock *s, int events, urds_ns deadline)
 		}
 	}
 	atomic_fetch_sub(&s->any_waiters, 1);
+	if (events & SOCK_OUT)
+		atomic_fetch_sub(&e->room_waiters, 1);
 	return rc < 0 ? rc : ready;
 }
 

@@ -24,6 +24,30 @@ static void apply_freed(struct urds_log_freed_list *f)
 	}
 }
 
+/* Follows a full fence after what is acknowledged was published: either this sees a caller who waits for room, or that
+ * caller sees what is acknowledged. */
+static bool is_release_wanted(struct path *h)
+{
+	struct urds_ctx *e = h->peer->e;
+
+	return atomic_load_explicit(&e->room_waiters, memory_order_relaxed) > 0 ||
+	       atomic_load_explicit(&e->watchers, memory_order_relaxed) > 0 ||
+	       atomic_load_explicit(&h->unreleased, memory_order_relaxed) > URDS_RELEASE_BYTES;
+}
+
+/* Append lock held. What had no owner any more is found out when the log is empty. */
+static void count_released(struct path *h, const struct urds_log_freed_list *f)
+{
+	uint32_t left = urds_log_is_empty(&h->tx.log) ? 0 : atomic_load_explicit(&h->unreleased, memory_order_relaxed);
+
+	for (size_t i = 0; i < f->n && left > 0; i++) {
+		uint64_t bytes = f->v[i].bytes + f->v[i].msgs * (uint64_t)URDS_HDR_LEN;
+
+		left = bytes < left ? left - (uint32_t)bytes : 0;
+	}
+	atomic_store_explicit(&h->unreleased, left, memory_order_relaxed);
+}
+
 void path_release_acked(struct path *h, struct urds_link *l)
 {
 	unsigned kind = atomic_load_explicit(&h->kind, memory_order_relaxed);
@@ -33,6 +57,10 @@ void path_release_acked(struct path *h, struct urds_link *l)
 	bool more;
 
 	if (kind == URDS_KIND_URDS) {
+		if (atomic_load_explicit(&h->wants_sample, memory_order_relaxed))
+			(void)atomic_exchange_explicit(&h->wants_sample, false, memory_order_relaxed);
+		else if (!is_release_wanted(h))
+			return; /* many at once, later */
 		seq = atomic_load_explicit(&h->ack_seen, memory_order_acquire);
 		if (seq < h->tx.log.tail_seq)
 			return;
@@ -51,6 +79,7 @@ void path_release_acked(struct path *h, struct urds_link *l)
 		more = kind == URDS_KIND_URDS ? urds_log_ack_seq(&h->tx.log, seq, &freed)
 					      : urds_path_tx_acked(&h->tx, pos, now, &freed);
 		urds_path_tx_freed(&h->tx, &freed);
+		count_released(h, &freed);
 		/* A close may be waiting for the append lock to disown its messages and free the socket. */
 		for (size_t i = 0; i < freed.n; i++)
 			sock_hold(freed.v[i].owner);
@@ -100,14 +129,17 @@ static bool send_once(struct path *h, struct urds_link *l, struct urds_tx_env *e
 	if (nv == 0)
 		return true;
 	if (sent_ack) {
-		atomic_store(&h->rx_unacked, 0);
-		env->ack = atomic_load(&h->rx_ack);
+		/* Reads what receivers added, so that it sees how far they had come (handle()). */
+		(void)atomic_exchange_explicit(&h->rx_unacked, 0, memory_order_acq_rel);
+		env->ack = atomic_load_explicit(&h->rx_ack, memory_order_acquire);
 		/* More came in while this ack was being written, and its wish for an ack may have been
 		 * taken for ours. */
 		if (env->ack != sent_ack)
 			urds_path_tx_want_ack(&h->tx);
 	}
-	urds_count(h->peer->e, URDS_C_tx_calls, 1);
+	urds_count_own(&h->counts[PATH_C_tx_calls], 1);
+	/* Up before the call: another thread may be told of room before this one sees that there was too little. */
+	atomic_store_explicit(&h->is_tx_short, true, memory_order_release);
 	if (l->t->data->tx(l, iov, nv, &taken, &released) < 0) {
 		urds_path_tx_taken(&h->tx, 0, &done);
 		ready_push(h); /* the receive half finds out how it ended */
@@ -123,6 +155,7 @@ static bool send_once(struct path *h, struct urds_link *l, struct urds_tx_env *e
 		urds_count(h->peer->e, URDS_C_tcp_sndbuf_full, 1);
 		return true;
 	}
+	atomic_store_explicit(&h->is_tx_short, false, memory_order_release);
 	/* Whatever was committed or wanted since left a note, but for what this round itself wants. */
 	return bytes < URDS_TX_RUN_BYTES && nv < URDS_TX_IOV_MAX &&
 	       !atomic_load_explicit(&h->tx.want, memory_order_relaxed);
@@ -147,7 +180,8 @@ static void transmit_round(struct path *h)
 	}
 	if (atomic_load_explicit(&h->kind, memory_order_relaxed) == URDS_KIND_URDS) {
 		env.ack = atomic_load_explicit(&h->rx_ack, memory_order_acquire);
-		env.want_ack = atomic_exchange_explicit(&h->wants_ack, false, memory_order_relaxed);
+		env.want_ack = atomic_load_explicit(&h->wants_ack, memory_order_relaxed) &&
+			       atomic_exchange_explicit(&h->wants_ack, false, memory_order_relaxed);
 	}
 	while (sends < SENDS_MAX && !send_once(h, l, &env))
 		sends++;
@@ -187,6 +221,10 @@ void path_transmit(struct path *h)
 
 void path_acked(struct path *h)
 {
+	if (!is_release_wanted(h)) {
+		ack_later(h); /* that sees to it in a while */
+		return;
+	}
 	/* A burst in the making is not cut short by each acknowledgement of the one before. */
 	if (!atomic_load_explicit(&h->is_dirty, memory_order_relaxed)) {
 		path_transmit(h);

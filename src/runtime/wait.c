@@ -67,14 +67,21 @@ static bool has_work(struct urds_ctx *e)
 	return urds_loop_pending(e->loop) || atomic_load(&e->ready) || atomic_load(&e->dirty);
 }
 
-static int fetch_and_dispatch(struct urds_ctx *e, urds_ns timeout)
+/* @hot: a path that news is expected of, with a reference of the caller's, or NULL. */
+static int fetch_and_dispatch(struct urds_ctx *e, struct path *hot, urds_ns timeout)
 {
 	int n;
 
+	me.has_waited = true;
 	call_block();
 	n = urds_poller_fetch(e->poller, timeout, &me.batch);
 	call_unblock();
-	if (n > 0)
+	/* The usual case, in short. Whatever its connection is by now, to read it is right. */
+	if (n == 1 && hot &&
+	    urds_poll_batch_take(&me.batch, atomic_load_explicit(&hot->poll_key, memory_order_relaxed),
+				 atomic_load(&hot->is_tx_short) ? URDS_POLL_IN : URDS_POLL_IN | URDS_POLL_OUT))
+		path_receive(hot);
+	else if (n > 0)
 		urds_poller_dispatch(&me.batch);
 	return n;
 }
@@ -93,7 +100,7 @@ static int poll_once(struct urds_ctx *e, urds_ns now, urds_ns limit)
 		until = now;
 	atomic_store_explicit(&e->poll_until, until, memory_order_relaxed);
 	urds_count(e, URDS_C_poll_calls, 1);
-	n = fetch_and_dispatch(e, until == URDS_NEVER ? URDS_NEVER : until > now ? until - now : 0);
+	n = fetch_and_dispatch(e, NULL, until == URDS_NEVER ? URDS_NEVER : until > now ? until - now : 0);
 	return n;
 }
 
@@ -254,12 +261,13 @@ static bool may_spin(struct urds_ctx *e, struct path *spin)
 	return cpu > 0 && cpu - 1 != urds_cpu_current();
 }
 
-static void spin_on(struct urds_ctx *e, struct waiter *w, struct path *spin, urds_ns now)
+static void spin_on(struct urds_ctx *e, struct waiter *w, struct path *spin)
 {
-	urds_ns until = now + URDS_US(e->cfg.spin_us);
+	urds_ns until = urds_clock_ns() + URDS_US(e->cfg.spin_us);
 	unsigned pauses = me.has_sent ? 1 : STREAM_PAUSES;
 
 	me.has_sent = false;
+	me.has_waited = true;
 	do {
 		for (unsigned i = 0; i < pauses; i++)
 			urds_cpu_pause();
@@ -281,8 +289,8 @@ bool lead_ends(struct urds_ctx *e, struct call_thread *t)
 	t->leads = NULL;
 	if (atomic_load(&e->leader) == (uintptr_t)t) {
 		relieved = atomic_exchange(&e->led_since, 0) == 0;
-		atomic_store(&e->lead_inside, false);
-		atomic_store(&e->leader, 0);
+		atomic_store_explicit(&e->lead_inside, false, memory_order_release);
+		atomic_store(&e->leader, 0); /* before who sleeps is looked at: is_free() */
 	} else {
 		/* Replaced, for being slow: a successor's bell is disarmed, perhaps. */
 		atomic_store(&e->lead_lost, false);
@@ -312,11 +320,10 @@ static bool is_interruption(const struct waiter *w)
  * thread's meanwhile: the leader waits without a limit of its own, which is what makes its wait cheap. */
 static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 {
-	urds_ns now = urds_clock_ns();
 	int rc = 0;
 
 	/* Before the loop thread is asked to leave, so that it sees why. */
-	atomic_store(&e->led_since, now);
+	atomic_store(&e->led_since, urds_clock_coarse_ns());
 	if (atomic_load(&e->loop_polls))
 		urds_wake_ring(&e->loop_wake);
 	me.leads = e;
@@ -325,25 +332,27 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 		urds_ns limit = URDS_NEVER;
 
 		if (spin && may_spin(e, spin)) {
-			spin_on(e, w, spin, now);
+			spin_on(e, w, spin);
 			if (urds_request_is_over(&w->req))
 				break;
-			now = urds_clock_ns();
 		}
-		if (now >= w->req.deadline)
-			break;
-		if (w->req.deadline != URDS_NEVER)
+		if (w->req.deadline != URDS_NEVER) {
+			urds_ns now = urds_clock_ns();
+
+			if (now >= w->req.deadline)
+				break;
 			limit = w->req.deadline - now;
-		urds_doorbell_arm(&e->lead_bell);
-		atomic_store(&e->lead_inside, true);
+		}
+		atomic_store_explicit(&e->lead_inside, true, memory_order_relaxed);
+		urds_doorbell_arm(&e->lead_bell); /* a fence, before it is seen whether it was relieved */
 		if (atomic_load(&e->led_since) == 0 || urds_request_is_over(&w->req)) {
 			urds_doorbell_disarm(&e->lead_bell);
 			break;
 		}
 		if (has_work(e))
 			limit = 0;
-		urds_count(e, URDS_C_poll_calls, 1);
-		rc = fetch_and_dispatch(e, limit);
+		urds_count_own(&e->lead_polls, 1);
+		rc = fetch_and_dispatch(e, spin, limit);
 		urds_doorbell_disarm(&e->lead_bell);
 		if (rc == -URDS_EINTR && !is_interruption(w))
 			rc = 0;
@@ -353,9 +362,8 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 		if (urds_request_is_over(&w->req))
 			break;
 		/* Woken for something else. */
-		now = urds_clock_ns();
 		if (rc > 0 && atomic_load(&e->led_since) != 0)
-			atomic_store(&e->led_since, now);
+			atomic_store(&e->led_since, urds_clock_coarse_ns());
 	}
 	if (!lead_ends(e, &me)) {
 		atomic_store_explicit(&e->is_busy, true, memory_order_relaxed);
@@ -410,7 +418,8 @@ int __attribute__((no_sanitize("address"))) waiter_wait(struct urds_ctx *e, stru
 			continue;
 		}
 		if (may_lead && become_leader(e)) {
-			urds_request_awake(&w->req); /* who completes it has to ring the bell */
+			if (urds_request_is_sleepy(&w->req))
+				urds_request_awake(&w->req); /* who completes it has to ring the bell */
 			rc = lead(e, w, spin);
 			/* Back here only when relieved: the loop thread has taken over. */
 			may_lead = false;

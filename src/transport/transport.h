@@ -99,6 +99,8 @@ struct urds_data_ops {
 	uint64_t (*silence)(struct urds_link *l);
 	/* CPU on which the other end's packets arrive, or -1. */
 	int (*incoming_cpu)(struct urds_link *l);
+	/* urds_poller_key() of its events, or 0: not (yet) known. NULL: there is no such thing here. */
+	uint64_t (*poll_key)(struct urds_link *l);
 	/* Operating system handle for a spinning reader, or -1. */
 	int (*fd)(struct urds_link *l);
 	/* Transport ports of both ends, for listings; 0 where there are none. */

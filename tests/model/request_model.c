@@ -16,7 +16,7 @@ static int claims[MC_THREADS + 1], cancels[MC_THREADS + 1], woken[MC_THREADS + 1
 static int result;
 static bool retires;
 static struct mc_mutex sleepers; /* guards the two: as the runtime's list of sleepers, and its leader */
-static bool is_asleep, is_led;
+static bool is_asleep, is_led, is_listed;
 static _Atomic(uint32_t) bell; /* where a leader sleeps instead */
 
 static void setup_idle(void)
@@ -53,6 +53,13 @@ static void setup_led(void)
 	MC_W(is_asleep, false);
 	MC_W(is_led, true);
 	atomic_init(&bell, 0);
+}
+
+static void setup_listed(void)
+{
+	setup_queued();
+	mc_mutex_init(&sleepers);
+	MC_W(is_listed, true);
 }
 
 /* The owner's end: the block is its own again. */
@@ -154,7 +161,8 @@ static void lead_when_free(bool until_over)
 
 	while (!urds_request_is_over(&req)) {
 		if (!set_asleep(false)) {
-			urds_request_awake(&req);
+			if (urds_request_is_sleepy(&req))
+				urds_request_awake(&req);
 			while (until_over && !urds_request_is_over(&req) &&
 			       !atomic_load_explicit(&bell, memory_order_acquire))
 				mc_futex_wait(&bell, 0);
@@ -208,6 +216,41 @@ static void claimer_rings(void)
 	}
 }
 
+/* On a queue, whose lock it takes, as every claimer does: who takes it off completes it. */
+static bool take_off(void)
+{
+	if (!MC_R(is_listed))
+		return false;
+	MC_W(is_listed, false);
+	return true;
+}
+
+static void owner_serves_itself(void)
+{
+	mc_lock(&sleepers);
+	if (take_off()) {
+		claims[mc_self()]++;
+		MC_W(out, 4);
+		mc_plain(&req.result, true, "result");
+		urds_request_complete_own(&req, 1);
+	}
+	mc_unlock(&sleepers);
+	if (urds_request_is_done(&req)) {
+		MC_ASSERT(!MC_R(is_listed)); /* and no lock is needed to know */
+		over();
+	} else {
+		wait_over();
+	}
+}
+
+static void claimer_takes_off(void)
+{
+	mc_lock(&sleepers);
+	if (take_off())
+		claimer();
+	mc_unlock(&sleepers);
+}
+
 static void finish_unclaimed(void)
 {
 	MC_ASSERT(urds_request_claim(&req));
@@ -249,6 +292,7 @@ TEST(request__queued_and_given_up_3_threads, setup_idle, {owner_impatient, claim
      finish);
 TEST(request__promoted, setup_led, {owner_only_leads, leader}, finish_unclaimed);
 TEST(request__promoted_and_claimed, setup_led, {owner_leads, leader, claimer_rings}, finish);
+TEST(request__serves_itself, setup_listed, {owner_serves_itself, claimer_takes_off}, finish);
 TEST(request__no_sleeper, setup_queued, {claimer, claimer}, finish_no_sleeper);
 
 #define SCENARIOS(X)                                                                               \
@@ -262,6 +306,7 @@ TEST(request__no_sleeper, setup_queued, {claimer, claimer}, finish_no_sleeper);
 	X(request__queued_and_given_up_3_threads)                                                  \
 	X(request__promoted)                                                                       \
 	X(request__promoted_and_claimed)                                                           \
+	X(request__serves_itself)                                                                  \
 	X(request__no_sleeper)
 
 #define SABOTAGES(X)                                                                               \

@@ -27,25 +27,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench.h"
 #include "urds/urds.h"
 
 #define ROUNDS_MAX 25
-#define HDR 48 /* what urds adds to a message: raw TCP sends as much */
 
 static const char *const addr_a = "127.77.0.1", *const addr_b = "127.77.0.2";
 
-/* Both processes and their parent see this. */
-struct shared {
-	_Atomic int ready, go;
-	_Atomic uint16_t port;
-	double seconds;	 /* of the measured part */
-	uint64_t tx_calls, rx_calls, polls, messages;
-	double cpu[2]; /* processor seconds of the receiver, the sender: whole process, measured part */
-};
+struct shared *sh;
 
-static struct shared *sh;
-
-static double now(void)
+double now(void)
 {
 	struct timespec ts;
 
@@ -53,7 +44,7 @@ static double now(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-static void die(const char *what)
+void die(const char *what)
 {
 	fprintf(stderr, "bench: %s: %s (%s)\n", what, strerror(errno), urds_reason());
 	_exit(2);
@@ -78,135 +69,12 @@ static double cpu_time(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-static void barrier(void)
+void barrier(void)
 {
 	atomic_fetch_add(&sh->ready, 1);
 	while (!atomic_load(&sh->go))
 		usleep(100);
 	cpu_start = cpu_time();
-}
-
-/* ---------------------------------------------------------------- raw TCP */
-
-static int raw_listen(void)
-{
-	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t len = sizeof sin;
-	int s = socket(AF_INET, SOCK_STREAM, 0);
-
-	if (bind(s, (struct sockaddr *)&sin, len) < 0 || listen(s, 1) < 0)
-		die("listen");
-	getsockname(s, (struct sockaddr *)&sin, &len);
-	atomic_store(&sh->port, ntohs(sin.sin_port));
-	return s;
-}
-
-static int raw_connect(void)
-{
-	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int s = socket(AF_INET, SOCK_STREAM, 0), one = 1;
-
-	while (!atomic_load(&sh->port))
-		usleep(100);
-	sin.sin_port = htons(atomic_load(&sh->port));
-	if (connect(s, (struct sockaddr *)&sin, sizeof sin) < 0)
-		die("connect");
-	setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-	return s;
-}
-
-static void send_all(int s, const char *p, size_t n)
-{
-	while (n > 0) {
-		ssize_t r = send(s, p, n, 0);
-
-		if (r < 0)
-			die("send");
-		p += r;
-		n -= (size_t)r;
-	}
-}
-
-static void recv_all(int s, char *p, size_t n)
-{
-	while (n > 0) {
-		ssize_t r = recv(s, p, n, 0);
-
-		if (r <= 0)
-			die("recv");
-		p += r;
-		n -= (size_t)r;
-	}
-}
-
-struct job {
-	size_t size;  /* payload */
-	size_t count; /* messages, or round trips */
-	size_t chunk; /* raw: bytes per send; 0: one message */
-	int threads;
-	unsigned flags; /* URDS_CONFIG_* */
-};
-
-static void raw_tx(const struct job *j)
-{
-	size_t unit = j->chunk ? j->chunk : j->size + HDR, total = (j->size + HDR) * j->count;
-	int s = raw_connect();
-	char *buf = malloc(unit);
-
-	memset(buf, 1, unit);
-	barrier();
-	for (size_t done = 0; done < total; done += unit)
-		send_all(s, buf, unit < total - done ? unit : total - done);
-	shutdown(s, SHUT_WR);
-	recv(s, buf, 1, 0);
-}
-
-static void raw_rx(const struct job *j)
-{
-	size_t total = (j->size + HDR) * j->count, cap = j->size > 32768 ? j->size + HDR : 65536;
-	int l = raw_listen(), s = accept(l, NULL, NULL);
-	char *buf = malloc(cap);
-	double start;
-
-	memset(buf, 0, cap);
-	barrier();
-	start = now();
-	for (size_t got = 0; got < total;) {
-		ssize_t r = recv(s, buf, cap, 0);
-
-		if (r <= 0)
-			die("recv");
-		got += (size_t)r;
-	}
-	sh->seconds = now() - start;
-}
-
-static void raw_rtt(const struct job *j, int role)
-{
-	size_t n = j->size + HDR;
-	char *buf = calloc(1, n);
-	int s, one = 1;
-	double start;
-
-	if (role == 0) {
-		int l = raw_listen();
-
-		s = accept(l, NULL, NULL);
-		setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-	} else {
-		s = raw_connect();
-	}
-	barrier();
-	start = now();
-	for (size_t i = 0; i < j->count; i++) {
-		if (role == 1)
-			send_all(s, buf, n);
-		recv_all(s, buf, n);
-		if (role == 0)
-			send_all(s, buf, n);
-	}
-	if (role == 1)
-		sh->seconds = now() - start;
 }
 
 /* ---------------------------------------------------------------- urds */
@@ -510,9 +378,12 @@ static struct run runs[] = {
 	{.name = "raw 1 MiB, a send each", .kind = RAW_STREAM, .j = {1 << 20, 3000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
 	{.name = "urds 1 MiB", .kind = URDS_STREAM, .j = {1 << 20, 3000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
 	{.name = "raw round trip, 2 CPUs", .kind = RAW_RTT, .j = {64, 20000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
+	{.name = "bare epoll + recv, 2 CPUs", .kind = RAW_RTT, .j = {64, 20000, 0, 0, RAW_EPOLL}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
+	{.name = "bare spin on recv, 2 CPUs", .kind = RAW_RTT, .j = {64, 20000, 0, 0, RAW_SPIN}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
 	{.name = "urds blocking, 2 CPUs", .kind = URDS_RTT, .j = {64, 20000, 0, 0, URDS_CONFIG_NO_SPIN}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
 	{.name = "urds spinning, 2 CPUs", .kind = URDS_RTT, .j = {64, 20000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
 	{.name = "raw round trip, 1 CPU", .kind = RAW_RTT, .j = {64, 20000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 0, .hogs = 0},
+	{.name = "bare epoll + recv, 1 CPU", .kind = RAW_RTT, .j = {64, 20000, 0, 0, RAW_EPOLL}, .cpu_a = 0, .cpu_b = 0, .hogs = 0},
 	{.name = "urds blocking, 1 CPU", .kind = URDS_RTT, .j = {64, 20000, 0, 0, URDS_CONFIG_NO_SPIN}, .cpu_a = 0, .cpu_b = 0, .hogs = 0},
 	{.name = "urds spinning, 1 CPU", .kind = URDS_RTT, .j = {64, 20000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 0, .hogs = 0},
 	{.name = "raw round trip, hogs", .kind = RAW_RTT, .j = {64, 500, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 2},
@@ -524,24 +395,25 @@ static int is_wanted(const struct run *r, const char *only)
 	return only[0] == '=' ? !strcmp(r->name, only + 1) : strstr(r->name, only) != NULL;
 }
 
-enum { R_ONE, R_BULK, U_64, U_64T, R_8K, U_8K, R_1M, U_1M, R_2, U_2B, U_2S, R_1, U_1B, U_1S, R_H, U_H, NRUNS };
+enum { R_ONE, R_BULK, U_64, U_64T, R_8K, U_8K, R_1M, U_1M, R_2, E_2, S_2, U_2B, U_2S, R_1, E_1, U_1B, U_1S, R_H, U_H, NRUNS };
 
 static const struct {
 	const char *text;
 	int of, to;
 	double bound;
 	int at_least;
+	int floor; /* the run that no library of this kind can beat, or 0: there is none */
 } ratios[] = {
-	{"64 B one way / raw send each", U_64, R_ONE, 40, 1},
-	{"64 B one way / raw bulk", U_64, R_BULK, 0.3, 1},
-	{"64 B, 4 threads / 1 thread", U_64T, U_64, 1, 1},
-	{"8 KiB / raw send each", U_8K, R_8K, 1.5, 1},
-	{"1 MiB / raw send each", U_1M, R_1M, 0.85, 1},
-	{"round trip, both block, 2 CPUs / raw", U_2B, R_2, 1.10, 0},
-	{"round trip, adaptive spin, 2 CPUs / raw", U_2S, R_2, 0.35, 0},
-	{"round trip, both block, 1 CPU / raw", U_1B, R_1, 1.10, 0},
-	{"round trip, adaptive spin, 1 CPU / raw", U_1S, R_1, 1.10, 0},
-	{"round trip beside 2 hogs / raw beside them", U_H, R_H, 1.5, 0},
+	{"64 B one way / raw send each", U_64, R_ONE, 40, 1, 0},
+	{"64 B one way / raw bulk", U_64, R_BULK, 0.3, 1, 0},
+	{"64 B, 4 threads / 1 thread", U_64T, U_64, 1, 1, 0},
+	{"8 KiB / raw send each", U_8K, R_8K, 1.5, 1, 0},
+	{"1 MiB / raw send each", U_1M, R_1M, 0.85, 1, 0},
+	{"round trip, both block, 2 CPUs / raw", U_2B, R_2, 1.10, 0, E_2},
+	{"round trip, adaptive spin, 2 CPUs / raw", U_2S, R_2, 0.35, 0, S_2},
+	{"round trip, both block, 1 CPU / raw", U_1B, R_1, 1.10, 0, E_1},
+	{"round trip, adaptive spin, 1 CPU / raw", U_1S, R_1, 1.10, 0, E_1},
+	{"round trip beside 2 hogs / raw beside them", U_H, R_H, 1.5, 0, 0},
 };
 
 int main(int argc, char **argv)
@@ -595,8 +467,12 @@ int main(int argc, char **argv)
 		int ok = ratios[i].at_least ? x >= ratios[i].bound : x <= ratios[i].bound;
 
 		missed += !ok;
-		printf("%-46s %7.2f  (%s %.2f)  %s\n", ratios[i].text, x, ratios[i].at_least ? ">=" : "<=",
+		printf("%-46s %7.2f  (%s %.2f)  %s", ratios[i].text, x, ratios[i].at_least ? ">=" : "<=",
 		       ratios[i].bound, ok ? "ok" : "MISSED");
+		if (ratios[i].floor)
+			printf("; %s: %.2f", runs[ratios[i].floor].name,
+			       median(&runs[ratios[i].floor], rounds) / median(&runs[ratios[i].to], rounds));
+		printf("\n");
 	}
 	return check && missed ? 1 : 0;
 }

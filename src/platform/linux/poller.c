@@ -289,6 +289,23 @@ int urds_poller_fetch(struct urds_poller *p, urds_ns timeout_ns, struct urds_pol
 	return n < 0 ? -urds_err_from_errno(errno) : n;
 }
 
+uint64_t urds_poller_key(const struct urds_poller *p, const struct urds_poll_src *src)
+{
+	uint64_t gen = atomic_load_explicit(&slot_at(p, src->slot)->state, memory_order_relaxed) >> 32;
+
+	return (gen << 32 | src->slot) + 1;
+}
+
+bool urds_poll_batch_take(struct urds_poll_batch *b, uint64_t key, unsigned events)
+{
+	struct epoll_event *ev = events_of(b);
+
+	if (ev->events == 0 || ev->data.u64 + 1 != key || (from_epoll(ev->events) & ~events))
+		return false;
+	ev->events = 0;
+	return true;
+}
+
 void urds_poller_dispatch(struct urds_poll_batch *b)
 {
 	struct epoll_event *ev = events_of(b);

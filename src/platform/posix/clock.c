@@ -18,6 +18,17 @@ urds_ns urds_clock_ns(void)
 	return now != 0 ? now : 1;
 }
 
+urds_ns urds_clock_coarse_ns(void)
+{
+#ifdef CLOCK_MONOTONIC_COARSE
+	uint64_t now = read_clock(CLOCK_MONOTONIC_COARSE);
+
+	return now != 0 ? now : 1;
+#else
+	return urds_clock_ns();
+#endif
+}
+
 uint64_t urds_wall_ns(void)
 {
 	return read_clock(CLOCK_REALTIME);

@@ -76,13 +76,12 @@ static int tx(struct urds_link *base, const struct urds_iov *v, size_t n, size_t
 	      size_t *released)
 {
 	struct tcp_link *l = link_of(base);
-	struct urds_tcp_stats *st = &urds_tcp_of(base->t)->stats;
 	size_t done = 0;
 	int rc = 0;
 
 	/* Up before the call: the edge that follows a full buffer may be handled by another thread
-	 * before this one sees the result. */
-	atomic_store_explicit(&l->is_tx_short, true, memory_order_seq_cst);
+	 * before this one sees the result. The kernel's own locks are between the two. */
+	atomic_store_explicit(&l->is_tx_short, true, memory_order_release);
 	while (n > 0) {
 		struct msghdr m = msg_of(v, n);
 		size_t asked = iov_bytes(v, m.msg_iovlen);
@@ -90,7 +89,7 @@ static int tx(struct urds_link *base, const struct urds_iov *v, size_t n, size_t
 
 		if (asked > 0) {
 			sent = send_now(l->fd, &m);
-			urds_tcp_count(&st->tx_calls, 1);
+			l->tx_calls++;
 			if (sent < 0 && errno == EINTR)
 				continue;
 			if (sent < 0 && errno == EAGAIN)
@@ -112,7 +111,6 @@ static int tx(struct urds_link *base, const struct urds_iov *v, size_t n, size_t
 	if (n == 0)
 		atomic_store_explicit(&l->is_tx_short, false, memory_order_release);
 	l->written += done;
-	urds_tcp_count(&st->tx_bytes, done);
 	*taken = done;
 	*released = done; /* copied */
 	return rc;
@@ -123,7 +121,6 @@ static int tx(struct urds_link *base, const struct urds_iov *v, size_t n, size_t
 static enum urds_rx_how rx(struct urds_link *base, const struct urds_iov *v, size_t n, size_t *got)
 {
 	struct tcp_link *l = link_of(base);
-	struct urds_tcp_stats *st = &urds_tcp_of(base->t)->stats;
 	struct msghdr m = msg_of(v, n);
 	ssize_t r;
 
@@ -132,10 +129,9 @@ static enum urds_rx_how rx(struct urds_link *base, const struct urds_iov *v, siz
 		return URDS_RX_WAIT; /* asking for nothing would look like EOF */
 	do {
 		r = recv_now(l->fd, &m);
-		urds_tcp_count(&st->rx_calls, 1);
+		l->rx_calls++;
 	} while (r < 0 && errno == EINTR);
 	if (r > 0) {
-		urds_tcp_count(&st->rx_bytes, (uint64_t)r);
 		*got = (size_t)r;
 		return URDS_RX_NOW;
 	}
@@ -228,6 +224,26 @@ static void ports(struct urds_link *base, uint16_t *local, uint16_t *remote)
 		(void)urds_addr_from_sockaddr(&a, remote, (struct sockaddr *)&ss, len);
 }
 
+void urds_tcp_link_calls(struct urds_link *base, uint32_t *tx_calls, uint32_t *rx_calls)
+{
+	struct tcp_link *l = link_of(base);
+
+	*tx_calls = l->tx_calls;
+	*rx_calls = l->rx_calls;
+}
+
+static uint64_t poll_key(struct urds_link *base)
+{
+	struct tcp_link *l = link_of(base);
+	uint64_t key = 0;
+
+	urds_lock_acquire(&l->lock);
+	if (l->is_registered)
+		key = urds_poller_key(urds_tcp_of(base->t)->poller, &l->src);
+	urds_lock_release(&l->lock);
+	return key;
+}
+
 const struct urds_data_ops urds_tcp_data = {
 	.name = "tcp",
 	.tx = tx,
@@ -235,6 +251,7 @@ const struct urds_data_ops urds_tcp_data = {
 	.acked = acked,
 	.silence = silence,
 	.incoming_cpu = incoming_cpu,
+	.poll_key = poll_key,
 	.fd = fd_of,
 	.ports = ports,
 };

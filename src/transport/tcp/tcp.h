@@ -22,10 +22,8 @@ struct urds_tcp_config {
 	uint32_t backlog;					     /* 128 */
 };
 
-/* Counted with relaxed atomics; a budget of system calls is part of what the tests check. */
+/* Counted with relaxed atomics. */
 struct urds_tcp_stats {
-	_Atomic uint64_t tx_calls, rx_calls; /* system calls, those that moved nothing included */
-	_Atomic uint64_t tx_bytes, rx_bytes;
 	_Atomic uint64_t dials;
 	_Atomic uint64_t accepts;	  /* connections handed to the sink */
 	_Atomic uint64_t accepts_refused; /* reset: no descriptor left, or our own source port */
@@ -39,6 +37,8 @@ int urds_tcp_new(const struct urds_tcp_config *config, struct urds_poller *polle
 void urds_tcp_free(struct urds_transport *t);
 
 struct urds_tcp_stats *urds_tcp_stats(struct urds_transport *t);
+/* System calls of one link, modulo 2^32, those that moved nothing included; by whoever may call tx() and rx(). */
+void urds_tcp_link_calls(struct urds_link *l, uint32_t *tx, uint32_t *rx);
 
 /* Makes a link of a connected stream socket (handed over by another process, a socketpair in
  * tests). Takes @fd on success. acked() and silence() are UNKNOWN unless it is TCP. */

@@ -52,6 +52,7 @@ struct tcp_link {
 	_Atomic bool is_broken;	  /* tx() saw an error: the kernel reports it once only */
 	_Atomic bool is_fin_sent; /* our FIN counts as one byte in the kernel's queue */
 	uint64_t written;	  /* bytes the kernel took; by the holder of the tx direction */
+	uint32_t tx_calls, rx_calls; /* by the holder of the direction */
 };
 
 /* Everything a dialled, accepted or listening socket gets. */

@@ -153,7 +153,7 @@ static void path_rx__sizes_around_every_boundary(void)
 			}
 			CHECK_EQ(urds_path_rx_ack(&r), EDGES);
 			if (keep) {
-				urds_path_rx_idle(&r, false);
+				urds_path_rx_idle(&r, URDS_RX_KEEP_NONE);
 				CHECK(!r.chunk && !r.body);
 			}
 			finish();
@@ -176,7 +176,7 @@ static void path_rx__every_cut_of_a_short_stream(void)
 		for (size_t i = 0; i < 6; i++)
 			frame(i + 1, sizes[i], 7, 9, 0);
 		CHECK_EQ(feed(0, cut, SIZE_MAX), 0);
-		urds_path_rx_idle(&r, cut % 2);
+		urds_path_rx_idle(&r, (enum urds_rx_keep)(cut % 3));
 		CHECK_EQ(feed(cut, total, SIZE_MAX), 0);
 		CHECK_EQ(ngot, 6);
 		for (size_t i = 0; i < 6; i++)
@@ -220,7 +220,7 @@ static void path_rx__random_streams_in_random_reads(void)
 				got[dropped_to].buf = NULL;
 			}
 			if (test_below(&s, 4) == 0)
-				urds_path_rx_idle(&r, seed % 2);
+				urds_path_rx_idle(&r, (enum urds_rx_keep)(seed % 3));
 		}
 		CHECK_EQ(ngot, n);
 		finish();
@@ -277,7 +277,7 @@ static void path_rx__half_a_header_holds_no_chunk(void)
 		begin();
 		frame(1, 10, 7, 9, 0);
 		CHECK_EQ(feed(0, cut, SIZE_MAX), 0);
-		urds_path_rx_idle(&r, true);
+		urds_path_rx_idle(&r, URDS_RX_KEEP_UNREAD);
 		CHECK_EQ(mem.blocks, 0);
 		CHECK_EQ(headers, 0);
 		CHECK_EQ(feed(cut, in_len, SIZE_MAX), 0);
@@ -295,14 +295,14 @@ static void path_rx__lone_messages_share_a_chunk(void)
 		in_len = 0;
 		frame(i, 6, 7, 9, 0);
 		CHECK_EQ(feed(0, in_len, SIZE_MAX), 0);
-		urds_path_rx_idle(&r, true);
+		urds_path_rx_idle(&r, URDS_RX_KEEP_UNREAD);
 	}
 	CHECK_EQ(ngot, 3000);
 	CHECK(mem.blocks <= 4);
 	for (size_t i = 0; i < ngot; i++)
 		check_payload(&got[i]);
 	drop_all();
-	urds_path_rx_idle(&r, true);
+	urds_path_rx_idle(&r, URDS_RX_KEEP_UNREAD);
 	CHECK_EQ(mem.blocks, 0);
 	finish();
 }

@@ -18,7 +18,10 @@
 
 static unsigned long long counter(struct urds_ctx *e, enum urds_counter c)
 {
-	return (unsigned long long)atomic_load(&e->counters[c]);
+	uint64_t all[URDS_C_MAX];
+
+	engine_counters(e, all);
+	return all[c];
 }
 
 static struct path *path_of(struct peer *p)
