@@ -33,8 +33,13 @@ static int claim(struct urds_ctx *ctx, const char *text)
 	const char *why = tool_resolve(&a, text, AF_UNSPEC);
 
 	if (why) {
-		tool_error("cannot listen on %s: %s; give an address of this host (see 'ip addr')",
-			   text, why);
+		const char *port = strrchr(text, ':');
+
+		if (port && port == strchr(text, ':'))
+			tool_error("cannot listen on %s: an address is owned as a whole, with all its ports; leave out '%s'", text,
+				   port);
+		else
+			tool_error("cannot listen on %s: %s; give an address of this host (see 'ip addr')", text, why);
 		return -1;
 	}
 	if (urds_claim(ctx, tool_sa(&a), a.len) < 0) {
