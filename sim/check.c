@@ -62,8 +62,8 @@ void check_fail(struct check *c, const char *fmt, ...)
 	va_end(ap);
 }
 
-void check_got(struct check *c, const struct urds_addr *from, uint16_t sport, const struct urds_addr *to,
-	       uint16_t dport, const uint8_t *p, uint32_t len)
+void check_got(struct check *c, const struct urds_addr *from, uint16_t sport,
+	       const struct urds_addr *to, uint16_t dport, const uint8_t *p, uint32_t len)
 {
 	struct flow *f = c->flows;
 	unsigned i, no;
@@ -80,13 +80,15 @@ void check_got(struct check *c, const struct urds_addr *from, uint16_t sport, co
 	if (len >= 4) /* it says which one it is */
 		no = (unsigned)p[2] << 8 | p[3];
 	if (no != f->got) {
-		bool ok = no < f->sent && ((f->is_resumed && no < f->got) || (f->is_lossy && no > f->got));
+		bool ok = no < f->sent &&
+			  ((f->is_resumed && no < f->got) || (f->is_lossy && no > f->got));
 
 		for (unsigned k = 0; k < f->lives; k++)
 			ok |= no == f->first[k] && no > f->got;
 		if (!ok) {
-			check_fail(c, "flow %u: message %u came, expected %u (%u sent): %s", i, no, f->got,
-				   f->sent, no < f->got ? "duplicate" : "lost or out of order");
+			check_fail(c, "flow %u: message %u came, expected %u (%u sent): %s", i, no,
+				   f->got, f->sent,
+				   no < f->got ? "duplicate" : "lost or out of order");
 			return;
 		}
 	}
@@ -97,7 +99,8 @@ void check_got(struct check *c, const struct urds_addr *from, uint16_t sport, co
 		return;
 	}
 	if (len > 0 && compare(p, i, no, len) < len) {
-		check_fail(c, "flow %u: message %u is wrong at byte %u", i, no, compare(p, i, no, len));
+		check_fail(c, "flow %u: message %u is wrong at byte %u", i, no,
+			   compare(p, i, no, len));
 		return;
 	}
 	f->got = no + 1;

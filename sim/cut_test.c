@@ -16,7 +16,8 @@ static const uint32_t large[] = {100, 70000, 0, 1048576, 3};
 static void plan(struct world *w, const uint32_t *len, unsigned n)
 {
 	for (int side = 0; side < 2; side++) {
-		struct flow *a = world_flow(w, side, PORT_A, PORT_A), *b = world_flow(w, side, PORT_B, PORT_A);
+		struct flow *a = world_flow(w, side, PORT_A, PORT_A),
+			    *b = world_flow(w, side, PORT_B, PORT_A);
 
 		for (unsigned i = 0; i < n; i++)
 			a->len[a->n++] = len[i];
@@ -30,7 +31,8 @@ struct lens {
 };
 
 /* What a run without a cut looks like. */
-static struct lens measure(enum world_mode mode, const struct host_conf *conf, const uint32_t *len, unsigned n)
+static struct lens measure(enum world_mode mode, const struct host_conf *conf, const uint32_t *len,
+			   unsigned n)
 {
 	static struct world w;
 	struct lens l = {.conn = 0};
@@ -47,8 +49,8 @@ static struct lens measure(enum world_mode mode, const struct host_conf *conf, c
 
 static unsigned long runs, again, lost_acks;
 
-static void cut_at(enum world_mode mode, const struct host_conf *conf, const uint32_t *len, unsigned n,
-		   const struct sim_cut *cut)
+static void cut_at(enum world_mode mode, const struct host_conf *conf, const uint32_t *len,
+		   unsigned n, const struct sim_cut *cut)
 {
 	static struct world w;
 	bool ok;
@@ -61,17 +63,20 @@ static void cut_at(enum world_mode mode, const struct host_conf *conf, const uin
 	again += w.u[0].retransmitted + w.u[1].retransmitted + w.k.retransmitted;
 	lost_acks += w.u[0].dropped_old + w.u[1].dropped_old + w.k.dropped_old;
 	if (!world_fini(&w) || !ok)
-		T_FAIL("%s, connection %u cut at byte %" PRIu64 " of side %d, ack_lost %d, late %lld %lld: %s; replay: %d %d %" PRIu64 " %d K",
+		T_FAIL("%s, connection %u cut at byte %" PRIu64
+		       " of side %d, ack_lost %d, late %lld %lld: %s; replay: %d %d %" PRIu64
+		       " %d K",
 		       world_mode_name[mode], cut->conn, cut->at, cut->dir, cut->ack_lost,
-		       (long long)cut->late[0], (long long)cut->late[1], w.check.error, mode, cut->dir, cut->at,
-		       cut->ack_lost);
+		       (long long)cut->late[0], (long long)cut->late[1], w.check.error, mode,
+		       cut->dir, cut->at, cut->ack_lost);
 }
 
 /* Wait patterns by offset, so that every one meets every kind of byte. */
 static void lateness(struct sim_cut *c, uint64_t k)
 {
-	static const urds_ns late[][2] = {{0, 0},	      {URDS_MS(3), 0}, {0, URDS_MS(3)},
-					  {0, URDS_NEVER}, {URDS_NEVER, 0}, {URDS_US(70), URDS_US(40)}};
+	static const urds_ns late[][2] = {{0, 0},	   {URDS_MS(3), 0},
+					  {0, URDS_MS(3)}, {0, URDS_NEVER},
+					  {URDS_NEVER, 0}, {URDS_US(70), URDS_US(40)}};
 
 	memcpy(c->late, late[k % 6], sizeof c->late);
 }
@@ -92,8 +97,8 @@ static void every_byte(enum world_mode mode, const struct host_conf *conf)
 			lateness(&c, at / stride / 2);
 			cut_at(mode, conf, small, 6, &c);
 		}
-	printf("# %s: %lu runs, %lu retransmitted, %lu duplicates dropped\n", world_mode_name[mode], runs, again,
-	       lost_acks);
+	printf("# %s: %lu runs, %lu retransmitted, %lu duplicates dropped\n", world_mode_name[mode],
+	       runs, again, lost_acks);
 	CHECK(again > 0);
 }
 
@@ -106,29 +111,33 @@ static void large_samples(enum world_mode mode, const struct host_conf *conf)
 		for (uint64_t at = 8000; at <= l.bytes[dir]; at += 65536) {
 			static const int near[] = {-1, 0, 1, 47, 48, 49, 4096, 32768};
 
-			for (unsigned i = 0; i < sizeof near / sizeof near[0]; i += (unsigned)stride) {
-				struct sim_cut c = {.is_set = true, .conn = l.conn, .dir = dir,
-						    .at = at + (uint64_t)near[i], .ack_lost = i & 1};
+			for (unsigned i = 0; i < sizeof near / sizeof near[0];
+			     i += (unsigned)stride) {
+				struct sim_cut c = {.is_set = true,
+						    .conn = l.conn,
+						    .dir = dir,
+						    .at = at + (uint64_t)near[i],
+						    .ack_lost = i & 1};
 
 				lateness(&c, at / 65536 + i);
 				if (c.at <= l.bytes[dir])
 					cut_at(mode, conf, large, 5, &c);
 			}
 		}
-	printf("# %s: %lu runs, %lu retransmitted, %lu duplicates dropped\n", world_mode_name[mode], runs, again,
-	       lost_acks);
+	printf("# %s: %lu runs, %lu retransmitted, %lu duplicates dropped\n", world_mode_name[mode],
+	       runs, again, lost_acks);
 }
 
-#define CASES(name, mode)                        \
-	static void name##__every_byte(void)     \
-	{                                        \
+#define CASES(name, mode)                          \
+	static void name##__every_byte(void)       \
+	{                                          \
 		struct host_conf c = world_conf(); \
-		every_byte(mode, &c);            \
-	}                                        \
-	static void name##__large(void)          \
-	{                                        \
+		every_byte(mode, &c);              \
+	}                                          \
+	static void name##__large(void)            \
+	{                                          \
 		struct host_conf c = world_conf(); \
-		large_samples(mode, &c);         \
+		large_samples(mode, &c);           \
 	}
 
 CASES(cut_urds_urds, WORLD_UU)
@@ -150,7 +159,10 @@ static void one(char **a)
 	enum world_mode mode = (enum world_mode)atoi(a[0]);
 	struct host_conf conf = world_conf();
 	struct lens l = measure(mode, &conf, small, 6);
-	struct sim_cut c = {.is_set = true, .conn = l.conn, .dir = atoi(a[1]), .at = strtoull(a[2], NULL, 10),
+	struct sim_cut c = {.is_set = true,
+			    .conn = l.conn,
+			    .dir = atoi(a[1]),
+			    .at = strtoull(a[2], NULL, 10),
 			    .ack_lost = atoi(a[3])};
 
 	lateness(&c, strtoull(a[4], NULL, 10));

@@ -63,18 +63,23 @@ static void fault__half_open_heals_within_2_s(void)
 	for (int mode = WORLD_UU; mode <= WORLD_KU; mode++)
 		for (int blind = 0; blind < 2; blind++)
 			for (int side = 0; side < 2; side++) {
-				if (world_is_kernel(&(struct world){.mode = (enum world_mode)mode}, blind))
+				if (world_is_kernel(&(struct world){.mode = (enum world_mode)mode},
+						    blind))
 					continue; /* a kernel waits for its keep-alive: not ours to mend */
 				begin((enum world_mode)mode);
 				run(URDS_SEC(2));
 				world_pass(&w, URDS_SEC(3));
-				v_cut(v_any(&w.sim), blind == 0 ? URDS_NEVER : 0, blind == 1 ? URDS_NEVER : 0);
+				v_cut(v_any(&w.sim), blind == 0 ? URDS_NEVER : 0,
+				      blind == 1 ? URDS_NEVER : 0);
 				world_pass(&w, URDS_MS(10));
 				more(side, 3);
 				run(URDS_SEC(4));
-				if (w.completed > w.sim.now || w.completed - w.started > URDS_SEC(3) + URDS_SEC(2))
-					T_FAIL("%s, end %d blind, %d sends: %llu ms", world_mode_name[mode], blind,
-					       side, (unsigned long long)((w.completed - w.started) / 1000000));
+				if (w.completed > w.sim.now ||
+				    w.completed - w.started > URDS_SEC(3) + URDS_SEC(2))
+					T_FAIL("%s, end %d blind, %d sends: %llu ms",
+					       world_mode_name[mode], blind, side,
+					       (unsigned long long)((w.completed - w.started) /
+								    1000000));
 				finish();
 			}
 }

@@ -15,7 +15,8 @@ static void new_map(struct hpeer *hp, const uint8_t *now);
 
 struct urds_addr sim_addr(unsigned last)
 {
-	struct urds_addr a = {.ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, (uint8_t)last}};
+	struct urds_addr a = {
+		.ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, (uint8_t)last}};
 
 	return a;
 }
@@ -33,7 +34,8 @@ struct hpeer *host_peer(struct host *h, const struct urds_addr *a)
 	urds_peer_init(&(*p)->peer, &h->mem.m, &h->v.addr, a, h->conf.paths, h->conf.ext);
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		/* W2: time-based. A clock of seconds and some is what survives a restart. */
-		urds_path_tx_init(&(*p)->path[i].tx, &h->mem.m, h->v.sim->now + UINT64_C(0xffffff00), i == 0);
+		urds_path_tx_init(&(*p)->path[i].tx, &h->mem.m,
+				  h->v.sim->now + UINT64_C(0xffffff00), i == 0);
 		urds_path_rx_init(&(*p)->path[i].rx, &h->mem.m);
 	}
 	return *p;
@@ -106,7 +108,8 @@ void host_transmit(struct hpeer *hp, unsigned slot)
 	struct urds_iov iov[URDS_TX_IOV_MAX];
 	struct urds_probe us;
 	struct urds_tx_done done;
-	struct urds_tx_env env = {.map = urds_localmap_bits(&h->map), .map_gen = h->map.gen, .us = &us};
+	struct urds_tx_env env = {
+		.map = urds_localmap_bits(&h->map), .map_gen = h->map.gen, .us = &us};
 
 	if (!pa->link)
 		return;
@@ -127,8 +130,10 @@ void host_transmit(struct hpeer *hp, unsigned slot)
 		}
 		urds_path_tx_taken(&pa->tx, took, &done);
 		if (bytes > 0)
-			TRACE(h->v.sim, "%u: slot %u: wrote %zu of %zu, %u new, %u again, tail %llu next %llu", h->v.addr.ip[15], slot,
-			      took, bytes, done.sent, done.retransmitted, (unsigned long long)pa->tx.log.tail_seq & 0xffff,
+			TRACE(h->v.sim,
+			      "%u: slot %u: wrote %zu of %zu, %u new, %u again, tail %llu next %llu",
+			      h->v.addr.ip[15], slot, took, bytes, done.sent, done.retransmitted,
+			      (unsigned long long)pa->tx.log.tail_seq & 0xffff,
 			      (unsigned long long)pa->tx.log.next_seq & 0xffff);
 		h->sent += done.sent;
 		h->retransmitted += done.retransmitted;
@@ -157,9 +162,10 @@ static void attach(struct hpeer *hp, unsigned slot, struct vend *link)
 	pa->unacked = 0;
 	urds_peer_probe(&hp->peer, hp->host->incarnation, &us);
 	urds_path_tx_up(&pa->tx,
-			urds_peer_slot(&hp->peer, slot)->state == URDS_SLOT_HELD ? URDS_HOLD_MESSAGES
-			: urds_peer_slot(&hp->peer, slot)->is_held		 ? URDS_HOLD_ALL
-										 : URDS_HOLD_NOTHING,
+			urds_peer_slot(&hp->peer, slot)->state == URDS_SLOT_HELD
+				? URDS_HOLD_MESSAGES
+			: urds_peer_slot(&hp->peer, slot)->is_held ? URDS_HOLD_ALL
+								   : URDS_HOLD_NOTHING,
 			&us);
 	host_transmit(hp, slot);
 	receive(hp, slot);
@@ -211,9 +217,9 @@ static void post(struct hpeer *hp, unsigned slot, uint16_t sport, uint16_t dport
 	host_transmit(hp, slot);
 }
 
-static const char *const act_name[] = {"dial",	 "knock", "hang up", "attach", "close",	    "park",
-				       "promote", "evict", "drop",    "proven", "probe",     "answer",
-				       "kind",	 "restarted", "check",	"undo"};
+static const char *const act_name[] = {
+	"dial", "knock",  "hang up", "attach", "close", "park",	     "promote", "evict",
+	"drop", "proven", "probe",   "answer", "kind",	"restarted", "check",	"undo"};
 
 void host_do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *link)
 {
@@ -224,14 +230,16 @@ void host_do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *link)
 		struct urds_peer_out more = {0};
 		struct vend *e;
 
-		TRACE(h->v.sim, "%u: act %s slot %u k %u", h->v.addr.ip[15], act_name[out->v[i].act], slot, k);
+		TRACE(h->v.sim, "%u: act %s slot %u k %u", h->v.addr.ip[15],
+		      act_name[out->v[i].act], slot, k);
 
 		switch ((enum urds_peer_act)out->v[i].act) {
 		case URDS_ACT_DIAL:
 		case URDS_ACT_KNOCK:
 			assert(!hp->dial[slot]);
-			hp->dial[slot] = v_dial(&h->v, &hp->peer.remote,
-						(uint16_t)(32768 + 8 * sim_below(h->v.sim, 3500) + slot));
+			hp->dial[slot] =
+				v_dial(&h->v, &hp->peer.remote,
+				       (uint16_t)(32768 + 8 * sim_below(h->v.sim, 3500) + slot));
 			own(hp->dial[slot], hp, ROLE_DIAL, slot);
 			break;
 		case URDS_ACT_HANG_UP:
@@ -293,7 +301,8 @@ void host_do_out(struct hpeer *hp, struct urds_peer_out *out, struct vend *link)
 		case URDS_ACT_CHECK:
 			if (!hp->path[slot].link)
 				break;
-			urds_peer_silence(&hp->peer, slot, v_silence(hp->path[slot].link), h->v.sim->now, &more);
+			urds_peer_silence(&hp->peer, slot, v_silence(hp->path[slot].link),
+					  h->v.sim->now, &more);
 			host_do_out(hp, &more, NULL);
 			break;
 		}
@@ -337,7 +346,8 @@ static void deliver(struct hpeer *hp, const struct urds_rx_item *it)
 		return;
 	}
 	s = urds_container_of(b, struct hsock, bound);
-	check_got(h->check, &hp->peer.remote, it->sport, &h->v.addr, it->dport, it->payload, it->len);
+	check_got(h->check, &hp->peer.remote, it->sport, &h->v.addr, it->dport, it->payload,
+		  it->len);
 	news = urds_rxq_put(&s->rxq, &hp->peer.remote, it, 1, &done);
 	if (done < 1) {
 		check_fail(h->check, "no memory to queue");
@@ -349,7 +359,8 @@ static void deliver(struct hpeer *hp, const struct urds_rx_item *it)
 		host_read_all(h, s);
 }
 
-static void item(struct hpeer *hp, unsigned slot, const struct urds_rx_batch *b, const struct urds_rx_item *it)
+static void item(struct hpeer *hp, unsigned slot, const struct urds_rx_batch *b,
+		 const struct urds_rx_item *it)
 {
 	struct urds_peer_out out = {0};
 
@@ -362,7 +373,8 @@ static void item(struct hpeer *hp, unsigned slot, const struct urds_rx_batch *b,
 		break;
 	case URDS_RX_PROBE:
 	case URDS_RX_ANSWER:
-		urds_peer_probed(&hp->peer, slot, it->kind == URDS_RX_ANSWER, &b->probe, now_of(hp), &out);
+		urds_peer_probed(&hp->peer, slot, it->kind == URDS_RX_ANSWER, &b->probe, now_of(hp),
+				 &out);
 		host_do_out(hp, &out, NULL);
 		break;
 	case URDS_RX_MAP:
@@ -402,15 +414,19 @@ static void receive(struct hpeer *hp, unsigned slot)
 			struct urds_peer_out out = {0};
 
 			rc = urds_path_rx_next(&pa->rx, &b);
-			TRACE(hp->host->v.sim, "%u: slot %u: %zu items, %u headers, %u old, next_rx %llu, ack %llu",
+			TRACE(hp->host->v.sim,
+			      "%u: slot %u: %zu items, %u headers, %u old, next_rx %llu, ack %llu",
 			      hp->host->v.addr.ip[15], slot, b.n, b.headers, b.dropped_old,
-			      (unsigned long long)pa->rx.next_rx & 0xffff, (unsigned long long)b.ack_seen & 0xffff);
+			      (unsigned long long)pa->rx.next_rx & 0xffff,
+			      (unsigned long long)b.ack_seen & 0xffff);
 			for (size_t i = 0; i < b.n; i++)
-				TRACE(hp->host->v.sim, "   kind %d seq %llu len %u flags %x", b.v[i].kind,
-				      (unsigned long long)b.v[i].seq & 0xffff, b.v[i].len, b.v[i].flags);
+				TRACE(hp->host->v.sim, "   kind %d seq %llu len %u flags %x",
+				      b.v[i].kind, (unsigned long long)b.v[i].seq & 0xffff,
+				      b.v[i].len, b.v[i].flags);
 			hp->host->dropped_old += b.dropped_old;
 			if (b.headers > 0) {
-				urds_peer_heard(&hp->peer, slot, urds_rx_has_probe(&b), now_of(hp), &out);
+				urds_peer_heard(&hp->peer, slot, urds_rx_has_probe(&b), now_of(hp),
+						&out);
 				host_do_out(hp, &out, NULL);
 			}
 			for (size_t i = 0; i < b.n; i++)
@@ -444,7 +460,8 @@ static void receive(struct hpeer *hp, unsigned slot)
 
 static void on_ready(struct vhost *v, struct vend *e);
 
-static void on_accepted(struct vhost *v, struct vend *e, const struct urds_addr *from, uint16_t port)
+static void on_accepted(struct vhost *v, struct vend *e, const struct urds_addr *from,
+			uint16_t port)
 {
 	struct host *h = urds_container_of(v, struct host, v);
 	struct hpeer *hp = host_peer(h, from);

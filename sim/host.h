@@ -45,8 +45,8 @@ struct hsock {
 
 struct host_conf {
 	unsigned paths;
-	bool ext;	  /* speaks the urds extension */
-	bool reads_late;  /* programs read now and then: congestion */
+	bool ext;	 /* speaks the urds extension */
+	bool reads_late; /* programs read now and then: congestion */
 	uint32_t sndbuf, rcvbuf;
 };
 
@@ -66,7 +66,8 @@ struct host {
 };
 
 /* @mapped: last byte of an IPv4 address 192.0.2.x. Starts it. */
-void host_init(struct host *h, struct sim *s, struct check *c, unsigned last, const struct host_conf *conf);
+void host_init(struct host *h, struct sim *s, struct check *c, unsigned last,
+	       const struct host_conf *conf);
 struct hsock *host_bind(struct host *h, uint16_t port);
 /* Sends what flow @f still has to send, as far as there is room. */
 void host_kick(struct host *h);

@@ -47,7 +47,8 @@ static void on_timer(void *arg, uint64_t at)
 			struct hpath *pa = &hp->path[i];
 
 			if (watches(hp, i)) {
-				urds_peer_silence(&hp->peer, i, v_silence(pa->link), h->v.sim->now, &out);
+				urds_peer_silence(&hp->peer, i, v_silence(pa->link), h->v.sim->now,
+						  &out);
 				host_do_out(hp, &out, NULL);
 			}
 			host_ack_pos(hp, i);
@@ -79,15 +80,18 @@ void host_arm(struct host *h)
 			if (hp->path[i].link && hp->path[i].ack_at < d)
 				d = hp->path[i].ack_at;
 			/* What is kept for a replay goes when it is old. */
-			if (hp->path[i].link && urds_peer_slot(&hp->peer, i)->kind == URDS_KIND_KERNEL &&
-			    !urds_log_is_empty(&hp->path[i].tx.log) && h->v.sim->now + URDS_KEEP_NS < d)
+			if (hp->path[i].link &&
+			    urds_peer_slot(&hp->peer, i)->kind == URDS_KIND_KERNEL &&
+			    !urds_log_is_empty(&hp->path[i].tx.log) &&
+			    h->v.sim->now + URDS_KEEP_NS < d)
 				d = h->v.sim->now + URDS_KEEP_NS;
 			if (watches(hp, i) && h->v.sim->now + URDS_SEC(1) < d)
 				d = h->v.sim->now + URDS_SEC(1);
 		}
 	}
 	for (unsigned i = 0; h->conf.reads_late && i < HOST_SOCKS; i++)
-		if (h->socks[i].is_open && h->socks[i].rxq.count > 0 && h->v.sim->now + URDS_MS(3) < d)
+		if (h->socks[i].is_open && h->socks[i].rxq.count > 0 &&
+		    h->v.sim->now + URDS_MS(3) < d)
 			d = h->v.sim->now + URDS_MS(3);
 	if (d == URDS_NEVER || d >= h->timer_at)
 		return;
@@ -111,7 +115,8 @@ static bool send_one(struct host *h, struct hsock *s, unsigned f, struct flow *f
 		return false;
 	if (len > URDS_LOG_INLINE_MAX)
 		big = urds_buf_new(&h->mem.m, urds_buf_blocks(URDS_HDR_LEN + len));
-	if ((len > URDS_LOG_INLINE_MAX && !big) || urds_log_claim(&tx->log, len, s, fl->dport, big, &c) < 0) {
+	if ((len > URDS_LOG_INLINE_MAX && !big) ||
+	    urds_log_claim(&tx->log, len, s, fl->dport, big, &c) < 0) {
 		urds_buf_drop(big);
 		s->txq.queued -= len;
 		h->nomem++;
@@ -181,7 +186,8 @@ static void start(struct host *h)
 	h->v.is_stopped = false;
 }
 
-void host_init(struct host *h, struct sim *s, struct check *c, unsigned last, const struct host_conf *conf)
+void host_init(struct host *h, struct sim *s, struct check *c, unsigned last,
+	       const struct host_conf *conf)
 {
 	memset(h, 0, sizeof *h);
 	h->v.ops = &host_ops;
@@ -216,8 +222,8 @@ static void release(struct host *h)
 	memset(&h->map, 0, sizeof h->map);
 	urds_bindtab_fini(&h->bound);
 	if (h->mem.bytes || h->mem.blocks)
-		check_fail(h->check, "host %u: %zu bytes and %zu blocks leaked", h->v.addr.ip[15], h->mem.bytes,
-			   h->mem.blocks);
+		check_fail(h->check, "host %u: %zu bytes and %zu blocks leaked", h->v.addr.ip[15],
+			   h->mem.bytes, h->mem.blocks);
 }
 
 void host_kill(struct host *h)
@@ -256,7 +262,8 @@ bool host_is_quiet(const struct host *h, const char **why)
 	*why = NULL;
 	for (unsigned k = 0; k < HOST_PEERS && h->peers[k]; k++)
 		if (pending_of(h->peers[k])) {
-			snprintf(text, sizeof text, "host %u, slots 0x%x: messages are unacknowledged",
+			snprintf(text, sizeof text,
+				 "host %u, slots 0x%x: messages are unacknowledged",
 				 h->v.addr.ip[15], pending_of(h->peers[k]));
 			*why = text;
 		}

@@ -98,7 +98,8 @@ static void transmit(struct kernel *k, struct kpath *p)
 			p->map_due = false;
 		}
 		if (p->map_len > 0) {
-			p->map_off += (uint32_t)v_write(p->link, p->map + p->map_off, p->map_len - p->map_off);
+			p->map_off += (uint32_t)v_write(p->link, p->map + p->map_off,
+							p->map_len - p->map_off);
 			if (p->map_off < p->map_len)
 				return;
 			p->map_len = 0;
@@ -122,8 +123,8 @@ static void transmit(struct kernel *k, struct kpath *p)
 
 static void up(struct kernel *k, struct kpath *p, struct vend *e)
 {
-	TRACE(k->v.sim, "kernel: path %d up, connection %u, first queued %llu", (int)(p - k->path), v_no(e),
-	      p->queue ? (unsigned long long)get(p->queue->bytes, 8) : 0);
+	TRACE(k->v.sim, "kernel: path %d up, connection %u, first queued %llu", (int)(p - k->path),
+	      v_no(e), p->queue ? (unsigned long long)get(p->queue->bytes, 8) : 0);
 	p->link = e;
 	e->owner = p;
 	p->state = K_UP;
@@ -158,8 +159,8 @@ static void retry(struct kernel *k, unsigned i)
 static void down(struct kernel *k, struct kpath *p)
 {
 	acked(p);
-	TRACE(k->v.sim, "kernel: path %d down, connection %u, acked %llu, first unacked %llu", (int)(p - k->path),
-	      v_no(p->link), (unsigned long long)v_acked(p->link),
+	TRACE(k->v.sim, "kernel: path %d down, connection %u, acked %llu, first unacked %llu",
+	      (int)(p - k->path), v_no(p->link), (unsigned long long)v_acked(p->link),
 	      p->unacked ? (unsigned long long)get(p->unacked->bytes, 8) : 0);
 	v_close(p->link, false);
 	p->link = NULL;
@@ -212,7 +213,8 @@ static void on_dialled(struct vhost *v, struct vend *e, bool ok)
 		retry(k, (unsigned)(p - k->path));
 }
 
-static void on_accepted(struct vhost *v, struct vend *e, const struct urds_addr *from, uint16_t port)
+static void on_accepted(struct vhost *v, struct vend *e, const struct urds_addr *from,
+			uint16_t port)
 {
 	struct kernel *k = urds_container_of(v, struct kernel, v);
 	unsigned n = k->npaths > 1 ? k->npaths : 1;
@@ -265,7 +267,8 @@ static void extensions(struct kernel *k, const uint8_t *ext)
 		connect_path(k, i);
 }
 
-static void message(struct kernel *k, struct kpath *p, const uint8_t *h, const uint8_t *body, uint32_t len)
+static void message(struct kernel *k, struct kpath *p, const uint8_t *h, const uint8_t *body,
+		    uint32_t len)
 {
 	uint64_t seq = get(h, 8);
 	uint16_t sport = (uint16_t)get(h + 20, 2), dport = (uint16_t)get(h + 22, 2);
@@ -319,7 +322,8 @@ static void receive(struct kernel *k, struct kpath *p)
 			assert(p->body_len <= 1 << 20);
 			p->body = malloc(p->body_len + 1);
 		}
-		p->body_have += (uint32_t)v_read(p->link, p->body + p->body_have, p->body_len - p->body_have);
+		p->body_have += (uint32_t)v_read(p->link, p->body + p->body_have,
+						 p->body_len - p->body_have);
 		if (p->body_have < p->body_len)
 			return;
 		p->have = 0;
@@ -371,7 +375,9 @@ void kernel_kick(struct kernel *k)
 		if (!bound || !urds_addr_eq(&fl->from, &k->v.addr))
 			continue;
 		while (fl->sent < fl->n && !is_congested(k, fl->dport)) {
-			unsigned i = k->npaths > 1 ? (fl->sport * 2654435761u >> 20) & (k->npaths - 1) : 0;
+			unsigned i = k->npaths > 1
+					     ? (fl->sport * 2654435761u >> 20) & (k->npaths - 1)
+					     : 0;
 			struct kpath *p = &k->path[i];
 			uint32_t len = fl->len[fl->sent];
 			struct kmsg *m = msg_new(p, fl->sport, fl->dport, len);
@@ -407,12 +413,14 @@ static void start(struct kernel *k)
 	k->generation++;
 }
 
-void kernel_init(struct kernel *k, struct sim *s, struct check *c, unsigned last, unsigned remote_last)
+void kernel_init(struct kernel *k, struct sim *s, struct check *c, unsigned last,
+		 unsigned remote_last)
 {
 	memset(k, 0, sizeof *k);
 	k->v.ops = &ops;
 	k->check = c;
-	k->v.addr = (struct urds_addr){.ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, (uint8_t)last}};
+	k->v.addr = (struct urds_addr){
+		.ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, (uint8_t)last}};
 	k->remote = k->v.addr;
 	k->remote.ip[15] = (uint8_t)remote_last;
 	v_host_add(s, &k->v);

@@ -31,7 +31,7 @@ struct kpath {
 	bool map_due;
 	uint8_t map[48 + 8192];
 	uint32_t map_off, map_len;
-	urds_ns delay;	/* S: reconnect */
+	urds_ns delay; /* S: reconnect */
 	uint8_t hdr[48];
 	uint32_t have;
 	uint8_t *body;
@@ -54,7 +54,8 @@ struct kernel {
 	bool is_alive;
 };
 
-void kernel_init(struct kernel *k, struct sim *s, struct check *c, unsigned last, unsigned remote_last);
+void kernel_init(struct kernel *k, struct sim *s, struct check *c, unsigned last,
+		 unsigned remote_last);
 void kernel_bind(struct kernel *k, uint16_t port);
 void kernel_kick(struct kernel *k);
 /* Reboot: all state is gone. */

@@ -286,7 +286,8 @@ static void ev_fin(void *arg, uint64_t i)
 static void keep_alive(struct vconn *c, int i)
 {
 	if (c->end[i].is_open && !c->end[i].is_reset)
-		conn_at(c, c->sim->now + (c->is_hole ? KEEP_ALIVE_DEAD_NS : KEEP_ALIVE_NS), ev_reset, (uint64_t)i);
+		conn_at(c, c->sim->now + (c->is_hole ? KEEP_ALIVE_DEAD_NS : KEEP_ALIVE_NS),
+			ev_reset, (uint64_t)i);
 }
 
 void v_close(struct vend *e, bool reset)
@@ -389,7 +390,8 @@ unsigned v_longest(const struct sim *s, uint64_t bytes[2])
 	const struct vconn *c, *best = s->conns;
 
 	for (c = s->conns; c; c = c->next)
-		if (c->dir[0].written + c->dir[1].written > best->dir[0].written + best->dir[1].written)
+		if (c->dir[0].written + c->dir[1].written >
+		    best->dir[0].written + best->dir[1].written)
 			best = c;
 	if (!best)
 		return 0;

@@ -31,8 +31,8 @@ struct sim_cut {
 	unsigned conn; /* connections are numbered as they are dialled; established ones count */
 	int dir;
 	uint64_t at;
-	bool ack_lost;	     /* the writer never learns what arrived last */
-	urds_ns late[2];     /* when each end learns of it; URDS_NEVER: only by writing */
+	bool ack_lost;	 /* the writer never learns what arrived last */
+	urds_ns late[2]; /* when each end learns of it; URDS_NEVER: only by writing */
 };
 
 struct sim {
@@ -53,10 +53,10 @@ struct sim {
 
 /* Tells on stdout what happens. */
 extern bool sim_trace;
-#define TRACE(s, ...)                                                                      \
-	do {                                                                               \
-		if (sim_trace)                                                             \
-			sim_say(s, __VA_ARGS__);                                           \
+#define TRACE(s, ...)                            \
+	do {                                     \
+		if (sim_trace)                   \
+			sim_say(s, __VA_ARGS__); \
 	} while (0)
 void sim_say(struct sim *s, const char *fmt, ...) SIM_PRINTF(2, 3);
 
@@ -82,7 +82,8 @@ struct vend {
 };
 
 struct vhost_ops {
-	void (*accepted)(struct vhost *h, struct vend *e, const struct urds_addr *from, uint16_t port);
+	void (*accepted)(struct vhost *h, struct vend *e, const struct urds_addr *from,
+			 uint16_t port);
 	void (*dialled)(struct vhost *h, struct vend *e, bool ok);
 	/* Bytes, an acknowledgement, FIN or RST arrived. */
 	void (*ready)(struct vhost *h, struct vend *e);

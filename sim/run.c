@@ -29,7 +29,8 @@ int main(int argc, char **argv)
 			count = strtoull(argv[++i], NULL, 0);
 		else if (!strcmp(argv[i], "--kind")) {
 			i++;
-			for (kind = 0; kind < SCENARIO_KINDS && strcmp(argv[i], kinds[kind]); kind++)
+			for (kind = 0; kind < SCENARIO_KINDS && strcmp(argv[i], kinds[kind]);
+			     kind++)
 				;
 			if (kind == SCENARIO_KINDS)
 				goto usage;
@@ -39,18 +40,19 @@ int main(int argc, char **argv)
 	for (unsigned long long s = seed; s < seed + count; s++)
 		if (!scenario_run((enum scenario_kind)kind, s, &st, error, sizeof error)) {
 			failed++;
-			printf("# seed %llu: %s; replay: sim/run --kind %s --seed %llu --trace\n", s, error,
-			       kinds[kind], s);
+			printf("# seed %llu: %s; replay: sim/run --kind %s --seed %llu --trace\n",
+			       s, error, kinds[kind], s);
 		}
 	printf("# %s, seeds %llu to %llu: %" PRIu64 " messages, %" PRIu64 " retransmitted, %" PRIu64
 	       " duplicates dropped, %" PRIu64 " connections lost, %" PRIu64 " evicted, %" PRIu64
 	       " restarts, %" PRIu64 " steps\n",
-	       kinds[kind], seed, seed + count - 1, st.messages, st.retransmitted, st.dropped, st.drops, st.evicted,
-	       st.restarts, st.steps);
+	       kinds[kind], seed, seed + count - 1, st.messages, st.retransmitted, st.dropped,
+	       st.drops, st.evicted, st.restarts, st.steps);
 	printf("%sok 1 - %s\n1..1\n", failed ? "not " : "", kinds[kind]);
 	return failed != 0;
 
 usage:
-	fprintf(stderr, "usage: run [--kind cuts|restarts|paths|strays] [--seed S] [--count N] [--trace]\n");
+	fprintf(stderr,
+		"usage: run [--kind cuts|restarts|paths|strays] [--seed S] [--count N] [--trace]\n");
 	return 2;
 }

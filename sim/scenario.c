@@ -11,10 +11,12 @@
 struct stray {
 	struct vhost v;
 	struct vend *e;
-	unsigned mood; /* 0: holds; 1: garbage; 2: half a header; 3: a huge length; 4: a probe of its own */
+	unsigned
+		mood; /* 0: holds; 1: garbage; 2: half a header; 3: a huge length; 4: a probe of its own */
 };
 
-static void stray_accepted(struct vhost *h, struct vend *e, const struct urds_addr *from, uint16_t port)
+static void stray_accepted(struct vhost *h, struct vend *e, const struct urds_addr *from,
+			   uint16_t port)
 {
 	(void)h, (void)from, (void)port;
 	v_close(e, true);
@@ -23,8 +25,13 @@ static void stray_accepted(struct vhost *h, struct vend *e, const struct urds_ad
 static void stray_dialled(struct vhost *h, struct vend *e, bool ok)
 {
 	struct stray *s = urds_container_of(h, struct stray, v);
-	struct urds_probe p = {.has_npaths = true, .npaths = 8, .has_sport_idx = true, .has_urds = true,
-			       .urds_version = 1, .caps = 63, .incarnation = 4711};
+	struct urds_probe p = {.has_npaths = true,
+			       .npaths = 8,
+			       .has_sport_idx = true,
+			       .has_urds = true,
+			       .urds_version = 1,
+			       .caps = 63,
+			       .incarnation = 4711};
 	uint8_t b[200] = {0};
 
 	if (!ok) {
@@ -165,7 +172,8 @@ static void ev_fault(void *arg, uint64_t a)
 	}
 	/* As above: a kernel must not lose more connections than may be parked, and each that dies without a word takes
 	 * the second of a challenge to be found out. */
-	sim_at(s, s->now + URDS_US(sim_below(s, sim_below(s, 3) ? 600 : 300000)) +
+	sim_at(s,
+	       s->now + URDS_US(sim_below(s, sim_below(s, 3) ? 600 : 300000)) +
 		       (r->w.mode != WORLD_UU ? URDS_MS(60) : 0),
 	       ev_fault, r, 0);
 }
@@ -207,7 +215,8 @@ static uint32_t some_len(struct sim *s, bool named)
 	return named && n < 4 ? 4 : n;
 }
 
-bool scenario_run(enum scenario_kind kind, uint64_t seed, struct scenario_stats *st, char *error, size_t len)
+bool scenario_run(enum scenario_kind kind, uint64_t seed, struct scenario_stats *st, char *error,
+		  size_t len)
 {
 	static struct run r;
 	struct host_conf conf = world_conf();
@@ -226,7 +235,8 @@ bool scenario_run(enum scenario_kind kind, uint64_t seed, struct scenario_stats 
 	conf.reads_late = sim_below(&pick, 4) == 0;
 	conf.rcvbuf = conf.reads_late ? 20000 : URDS_RCVBUF_DEFAULT;
 	conf.sndbuf = sim_below(&pick, 2) ? 1u << 20 : 4u << 20;
-	world_init(w, kind == SCENARIO_RESTARTS ? WORLD_UU : (enum world_mode)sim_below(&pick, 3), seed, &conf);
+	world_init(w, kind == SCENARIO_RESTARTS ? WORLD_UU : (enum world_mode)sim_below(&pick, 3),
+		   seed, &conf);
 	if (w->mode == WORLD_UU && kind == SCENARIO_PATHS)
 		for (int i = 0; i < 2; i++)
 			w->u[i].conf.paths = (unsigned[]){2, 4, 8}[sim_below(&pick, 3)];
@@ -258,7 +268,7 @@ bool scenario_run(enum scenario_kind kind, uint64_t seed, struct scenario_stats 
 	st->evicted += w->u[0].evicted + w->u[1].evicted;
 	ok &= world_fini(w);
 	if (!ok)
-		snprintf(error, len, "%s, after %u faults, step %llu: %s", world_mode_name[w->mode], r.faults,
-			 (unsigned long long)w->sim.steps, w->check.error);
+		snprintf(error, len, "%s, after %u faults, step %llu: %s", world_mode_name[w->mode],
+			 r.faults, (unsigned long long)w->sim.steps, w->check.error);
 	return ok;
 }

@@ -20,6 +20,7 @@ struct scenario_stats {
 };
 
 /* Return: true, or false and what went wrong in @error. */
-bool scenario_run(enum scenario_kind kind, uint64_t seed, struct scenario_stats *st, char *error, size_t len);
+bool scenario_run(enum scenario_kind kind, uint64_t seed, struct scenario_stats *st, char *error,
+		  size_t len);
 
 #endif

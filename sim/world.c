@@ -73,7 +73,8 @@ void world_kick(struct world *w)
 static bool is_quiet(const struct world *w, const char **why)
 {
 	for (int side = 0; side < 2; side++)
-		if (world_is_kernel(w, side) ? !kernel_is_quiet(&w->k, why) : !host_is_quiet(&w->u[side], why))
+		if (world_is_kernel(w, side) ? !kernel_is_quiet(&w->k, why)
+					     : !host_is_quiet(&w->u[side], why))
 			return false;
 	return true;
 }
@@ -104,8 +105,10 @@ bool world_run(struct world *w, urds_ns limit)
 			const struct flow *f = &w->flows[i];
 
 			if (f->got < f->n)
-				check_fail(&w->check, "no progress: flow %u: %u planned, %u sent, %u delivered", i,
-					   f->n, f->sent, f->got);
+				check_fail(
+					&w->check,
+					"no progress: flow %u: %u planned, %u sent, %u delivered",
+					i, f->n, f->sent, f->got);
 		}
 	} else {
 		check_fail(&w->check, "not quiet: %s", why);

@@ -58,24 +58,24 @@ static inline void nap_ms(unsigned ms)
 }
 
 /* Waits for a state, at most @s seconds (more where it is slow). */
-#define EVENTUALLY_S(cond, s)                                                              \
-	do {                                                                               \
-		uint64_t t_end_ = now_ns() + (uint64_t)(s) * slow() * 1000000000u;         \
-		while (!(cond)) {                                                          \
-			if (now_ns() > t_end_)                                             \
-				T_FAIL("not within %d s: %s", (int)(s), #cond);            \
-			nap_ms(1);                                                         \
-		}                                                                          \
+#define EVENTUALLY_S(cond, s)                                                    \
+	do {                                                                     \
+		uint64_t t_end_ = now_ns() + (uint64_t)(s)*slow() * 1000000000u; \
+		while (!(cond)) {                                                \
+			if (now_ns() > t_end_)                                   \
+				T_FAIL("not within %d s: %s", (int)(s), #cond);  \
+			nap_ms(1);                                               \
+		}                                                                \
 	} while (0)
 #define EVENTUALLY(cond) EVENTUALLY_S(cond, 20)
 
-#define CHECK_ERR(call, err)                                                               \
-	do {                                                                               \
-		long long t_r_ = (long long)(call);                                        \
-		int t_e_ = errno;                                                          \
-		if (t_r_ != -1 || t_e_ != (err))                                           \
-			T_FAIL("%s: %lld %s, not -1 %s", #call, t_r_,                      \
-			       t_r_ < 0 ? strerror(t_e_) : "", strerror(err));             \
+#define CHECK_ERR(call, err)                                                   \
+	do {                                                                   \
+		long long t_r_ = (long long)(call);                            \
+		int t_e_ = errno;                                              \
+		if (t_r_ != -1 || t_e_ != (err))                               \
+			T_FAIL("%s: %lld %s, not -1 %s", #call, t_r_,          \
+			       t_r_ < 0 ? strerror(t_e_) : "", strerror(err)); \
 	} while (0)
 
 /* ---------------------------------------------------------------- addresses and sockets */
@@ -126,8 +126,8 @@ static inline struct urds_sock *sock_at(struct urds_ctx *e, const char *ip, unsi
 	return s;
 }
 
-static inline ssize_t send4(struct urds_sock *s, const void *buf, size_t len, int flags, const char *ip,
-			    unsigned port)
+static inline ssize_t send4(struct urds_sock *s, const void *buf, size_t len, int flags,
+			    const char *ip, unsigned port)
 {
 	struct sockaddr_in a = in4(ip, port);
 

@@ -34,9 +34,11 @@ static inline bool own_network(void)
 			close(fd);
 		}
 		for (int i = 0; ok && i < 2; i++) {
-			int n = snprintf(map, sizeof map, "0 %u 1", i ? (unsigned)gid : (unsigned)uid);
+			int n = snprintf(map, sizeof map, "0 %u 1",
+					 i ? (unsigned)gid : (unsigned)uid);
 
-			fd = open(i ? "/proc/self/gid_map" : "/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
+			fd = open(i ? "/proc/self/gid_map" : "/proc/self/uid_map",
+				  O_WRONLY | O_CLOEXEC);
 			ok = fd >= 0 && write(fd, map, (size_t)n) == n;
 			if (fd >= 0)
 				close(fd);

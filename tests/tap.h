@@ -26,45 +26,45 @@ static int t_count T_UNUSED, t_failed T_UNUSED, t_skipped T_UNUSED;
 static const char *t_only T_UNUSED, *t_skip_reason T_UNUSED;
 static jmp_buf t_leave T_UNUSED;
 
-#define T_INIT(argc, argv)                                      \
-	do {                                                    \
-		setvbuf(stdout, NULL, _IOLBF, BUFSIZ);          \
-		t_only = (argc) > 1 ? (argv)[1] : NULL;         \
+#define T_INIT(argc, argv)                              \
+	do {                                            \
+		setvbuf(stdout, NULL, _IOLBF, BUFSIZ);  \
+		t_only = (argc) > 1 ? (argv)[1] : NULL; \
 	} while (0)
 
-#define T_RUN(fn)                                                                          \
-	do {                                                                               \
-		if (t_only && !strstr(#fn, t_only))                                        \
-			break;                                                             \
-		t_count++;                                                                 \
-		t_skip_reason = NULL;                                                      \
-		switch (setjmp(t_leave)) {                                                 \
-		case 0:                                                                    \
-			fn();                                                              \
-			/* fall through */                                                 \
-		case 2:                                                                    \
-			if (t_skip_reason) {                                               \
-				t_skipped++;                                               \
+#define T_RUN(fn)                                                                              \
+	do {                                                                                   \
+		if (t_only && !strstr(#fn, t_only))                                            \
+			break;                                                                 \
+		t_count++;                                                                     \
+		t_skip_reason = NULL;                                                          \
+		switch (setjmp(t_leave)) {                                                     \
+		case 0:                                                                        \
+			fn();                                                                  \
+			/* fall through */                                                     \
+		case 2:                                                                        \
+			if (t_skip_reason) {                                                   \
+				t_skipped++;                                                   \
 				printf("ok %d - %s # SKIP %s\n", t_count, #fn, t_skip_reason); \
-			} else                                                             \
-				printf("ok %d - %s\n", t_count, #fn);                      \
-			break;                                                             \
-		case 3:                                                                    \
-			t_count--;                                                         \
-			printf("# %s does not apply: %s\n", #fn, t_skip_reason);          \
-			break;                                                             \
-		default:                                                                   \
-			t_failed++;                                                        \
-			printf("not ok %d - %s\n", t_count, #fn);                          \
-		}                                                                          \
+			} else                                                                 \
+				printf("ok %d - %s\n", t_count, #fn);                          \
+			break;                                                                 \
+		case 3:                                                                        \
+			t_count--;                                                             \
+			printf("# %s does not apply: %s\n", #fn, t_skip_reason);               \
+			break;                                                                 \
+		default:                                                                       \
+			t_failed++;                                                            \
+			printf("not ok %d - %s\n", t_count, #fn);                              \
+		}                                                                              \
 	} while (0)
 
-#define T_FAIL(...)                                             \
-	do {                                                    \
-		printf("# %s:%d: ", __FILE__, __LINE__);        \
-		printf(__VA_ARGS__);                            \
-		printf("\n");                                   \
-		longjmp(t_leave, 1);                            \
+#define T_FAIL(...)                                      \
+	do {                                             \
+		printf("# %s:%d: ", __FILE__, __LINE__); \
+		printf(__VA_ARGS__);                     \
+		printf("\n");                            \
+		longjmp(t_leave, 1);                     \
 	} while (0)
 
 #define T_SKIP(reason)                    \
@@ -80,28 +80,28 @@ static jmp_buf t_leave T_UNUSED;
 		longjmp(t_leave, 3);      \
 	} while (0)
 
-#define CHECK(cond)                                    \
-	do {                                           \
-		if (!(cond))                           \
-			T_FAIL("CHECK(%s)", #cond);    \
+#define CHECK(cond)                                 \
+	do {                                        \
+		if (!(cond))                        \
+			T_FAIL("CHECK(%s)", #cond); \
 	} while (0)
 
-#define CHECK_EQ(a, b)                                                                        \
-	do {                                                                                  \
-		long long t_a_ = (long long)(a), t_b_ = (long long)(b);                       \
-		if (t_a_ != t_b_)                                                             \
-			T_FAIL("%s == %s: %lld (0x%llx) != %lld (0x%llx)", #a, #b, t_a_,      \
-			       (unsigned long long)t_a_, t_b_, (unsigned long long)t_b_);     \
+#define CHECK_EQ(a, b)                                                                    \
+	do {                                                                              \
+		long long t_a_ = (long long)(a), t_b_ = (long long)(b);                   \
+		if (t_a_ != t_b_)                                                         \
+			T_FAIL("%s == %s: %lld (0x%llx) != %lld (0x%llx)", #a, #b, t_a_,  \
+			       (unsigned long long)t_a_, t_b_, (unsigned long long)t_b_); \
 	} while (0)
 
-#define CHECK_MEM(a, b, n)                                                                    \
-	do {                                                                                  \
-		const uint8_t *t_a_ = (const void *)(a), *t_b_ = (const void *)(b);           \
-		size_t t_n_ = (n);                                                            \
-		for (size_t t_i_ = 0; t_i_ < t_n_; t_i_++)                                    \
-			if (t_a_[t_i_] != t_b_[t_i_])                                         \
-				T_FAIL("%s == %s: byte %zu of %zu: %02x != %02x", #a, #b,     \
-				       t_i_, t_n_, t_a_[t_i_], t_b_[t_i_]);                   \
+#define CHECK_MEM(a, b, n)                                                                      \
+	do {                                                                                    \
+		const uint8_t *t_a_ = (const void *)(a), *t_b_ = (const void *)(b);             \
+		size_t t_n_ = (n);                                                              \
+		for (size_t t_i_ = 0; t_i_ < t_n_; t_i_++)                                      \
+			if (t_a_[t_i_] != t_b_[t_i_])                                           \
+				T_FAIL("%s == %s: byte %zu of %zu: %02x != %02x", #a, #b, t_i_, \
+				       t_n_, t_a_[t_i_], t_b_[t_i_]);                           \
 	} while (0)
 
 static inline int t_done(void)

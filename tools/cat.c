@@ -21,27 +21,27 @@
 #define ANSWER_DEFAULT 60 /* seconds a sender waits for the answer */
 
 static const char help[] =
-    "usage: urds cat -l [-v] [-w SECONDS] ADDR:PORT\n"
-    "       urds cat [-I ADDR] [-v] [-w SECONDS] ADDR:PORT\n"
-    "\n"
-    "With -l receives one stream at a local address and port and writes it to standard output; else\n"
-    "sends standard input to such a receiver. IPv6: [ADDR]:PORT. Start the receiver first: messages to\n"
-    "a port that nobody has are dropped.\n"
-    "\n"
-    "  -l           receive\n"
-    "  -I ADDR      local address to send from; default: the one packets would leave from\n"
-    "  -w SECONDS   give up when nothing moves for that long; 0: never. Default: never, and 60\n"
-    "               for the receiver's answer at the end\n"
-    "  -v           say on standard error when the receiver is ready, and what was moved\n"
-    "  --help       this text\n"
-    "  --version    the release\n"
-    "\n"
-    "Exit status: 0 the whole stream was moved, 1 it was not, 2 bad usage.\n";
+	"usage: urds cat -l [-v] [-w SECONDS] ADDR:PORT\n"
+	"       urds cat [-I ADDR] [-v] [-w SECONDS] ADDR:PORT\n"
+	"\n"
+	"With -l receives one stream at a local address and port and writes it to standard output; else\n"
+	"sends standard input to such a receiver. IPv6: [ADDR]:PORT. Start the receiver first: messages to\n"
+	"a port that nobody has are dropped.\n"
+	"\n"
+	"  -l           receive\n"
+	"  -I ADDR      local address to send from; default: the one packets would leave from\n"
+	"  -w SECONDS   give up when nothing moves for that long; 0: never. Default: never, and 60\n"
+	"               for the receiver's answer at the end\n"
+	"  -v           say on standard error when the receiver is ready, and what was moved\n"
+	"  --help       this text\n"
+	"  --version    the release\n"
+	"\n"
+	"Exit status: 0 the whole stream was moved, 1 it was not, 2 bad usage.\n";
 
 static const struct option options[] = {
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},
-    {NULL, 0, NULL, 0},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{NULL, 0, NULL, 0},
 };
 
 struct job {
@@ -136,14 +136,16 @@ static int send_one(struct job *j, const void *buf, size_t len)
 				   tool_port(&j->there), urds_reason());
 			return -1;
 		}
-		snprintf(hint, sizeof(hint),
-			 "%s port %u takes no data for now; waiting: is its host up, does 'urds cat "
-			 "-l' run there, is its output read? (-w limits the wait)",
-			 j->there.text, tool_port(&j->there));
+		snprintf(
+			hint, sizeof(hint),
+			"%s port %u takes no data for now; waiting: is its host up, does 'urds cat "
+			"-l' run there, is its output read? (-w limits the wait)",
+			j->there.text, tool_port(&j->there));
 		if (!still_patient(&p, hint)) {
-			tool_error("gave up after %llu bytes: %s port %u took nothing for %ld s; see "
-				   "that 'urds cat -l' runs there, then send again",
-				   j->bytes, j->there.text, tool_port(&j->there), j->wait_s);
+			tool_error(
+				"gave up after %llu bytes: %s port %u took nothing for %ld s; see "
+				"that 'urds cat -l' runs there, then send again",
+				j->bytes, j->there.text, tool_port(&j->there), j->wait_s);
 			return -1;
 		}
 	}
@@ -202,9 +204,10 @@ static int send_stream(struct job *j)
 		}
 		if (n < 0) {
 			/* No end is sent: the receiver must not take this for the whole. */
-			tool_error("cannot read standard input: %s; the stream to %s is cut after %llu "
-				   "bytes",
-				   strerror(errno), j->there.text, j->bytes);
+			tool_error(
+				"cannot read standard input: %s; the stream to %s is cut after %llu "
+				"bytes",
+				strerror(errno), j->there.text, j->bytes);
 			return TOOL_FAILED;
 		}
 		if (send_one(j, j->buf, (size_t)n) < 0)
@@ -215,16 +218,18 @@ static int send_stream(struct job *j)
 		j->messages++;
 	}
 	moved(j, "sent");
-	snprintf(hint, sizeof(hint),
-		 "all %llu bytes are sent; waiting for %s port %u to confirm them (-w limits the wait)",
-		 j->bytes, j->there.text, tool_port(&j->there));
+	snprintf(
+		hint, sizeof(hint),
+		"all %llu bytes are sent; waiting for %s port %u to confirm them (-w limits the wait)",
+		j->bytes, j->there.text, tool_port(&j->there));
 	do {
 		n = receive(j, limit, &from, hint);
 	} while (n >= 0 && !(n == 0 && same_end(&from, &j->there)));
 	if (n == -2)
-		tool_error("no confirmation from %s port %u within %ld s: the data may be lost. Start "
-			   "'urds cat -l' there before this, and send again",
-			   j->there.text, tool_port(&j->there), limit);
+		tool_error(
+			"no confirmation from %s port %u within %ld s: the data may be lost. Start "
+			"'urds cat -l' there before this, and send again",
+			j->there.text, tool_port(&j->there), limit);
 	return n == 0 ? TOOL_OK : TOOL_FAILED;
 }
 
@@ -260,9 +265,10 @@ static int receive_stream(struct job *j)
 			continue;
 		}
 		if ((size_t)n > sizeof(j->buf)) {
-			tool_error("%s port %u sent a message of %zd bytes, and a stream has at most %d "
-				   "per message: is that 'urds cat'?",
-				   from.text, tool_port(&from), n, MESSAGE_MAX);
+			tool_error(
+				"%s port %u sent a message of %zd bytes, and a stream has at most %d "
+				"per message: is that 'urds cat'?",
+				from.text, tool_port(&from), n, MESSAGE_MAX);
 			return TOOL_FAILED;
 		}
 		if (n == 0)
@@ -287,8 +293,8 @@ static int choose_source(struct job *j, const char *from)
 	if (from) {
 		why = tool_resolve(&j->here, from, j->there.sa.ss_family);
 		if (why) {
-			tool_error("cannot send from '%s': %s; give a local %s address with -I", from,
-				   why, j->there.sa.ss_family == AF_INET ? "IPv4" : "IPv6");
+			tool_error("cannot send from '%s': %s; give a local %s address with -I",
+				   from, why, j->there.sa.ss_family == AF_INET ? "IPv4" : "IPv6");
 			return -1;
 		}
 	} else {
@@ -300,15 +306,17 @@ static int choose_source(struct job *j, const char *from)
 		}
 	}
 	if (tool_addr_same(&j->here, &j->there)) {
-		tool_error("cannot send to %s from %s itself, which belongs to the receiver; choose "
-			   "another local address to send from with -I",
-			   j->there.text, j->here.text);
+		tool_error(
+			"cannot send to %s from %s itself, which belongs to the receiver; choose "
+			"another local address to send from with -I",
+			j->there.text, j->here.text);
 		return -1;
 	}
 	if (urds_owner_ident(tool_sa(&j->here), j->here.len, &owner) == 0) {
-		tool_error("cannot send from %s: it is owned by %s; choose another local address with "
-			   "-I",
-			   j->here.text, tool_owner_text(&owner, text, sizeof(text)));
+		tool_error(
+			"cannot send from %s: it is owned by %s; choose another local address with "
+			"-I",
+			j->here.text, tool_owner_text(&owner, text, sizeof(text)));
 		return -1;
 	}
 	return 0;

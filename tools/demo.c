@@ -30,35 +30,35 @@
 #define RATE_MS 400
 
 static const char help[] =
-    "usage: urds demo [--fault drop] [--messages N] [--time-limit SECONDS]\n"
-    "\n"
-    "Runs two nodes, 127.0.0.1 and 127.0.0.2, as two processes; no root, no network, nothing\n"
-    "installed. They ping each other, exchange messages of 0 bytes to 1 MiB in both directions at once\n"
-    "while their connection is broken again and again with data under way, check every byte, and\n"
-    "measure how fast messages go. The last line is the result:\n"
-    "\n"
-    "  demo: sent N received N lost 0 duplicated 0 reordered 0 kills K retransmitted R\n"
-    "\n"
-    "  --fault drop           throw one delivered message away before it is checked: the demo must fail\n"
-    "                         (also by the environment: URDS_DEMO_FAULT=drop)\n"
-    "  --messages N           how many, both directions together; default 110000\n"
-    "  --time-limit SECONDS   default 28\n"
-    "  --help                 this text\n"
-    "  --version              the release\n"
-    "\n"
-    "Exit status: 0 everything arrived once and in order in spite of at least 5 kills; 1 it did not,\n"
-    "or the nodes could not run; 2 bad usage.\n";
+	"usage: urds demo [--fault drop] [--messages N] [--time-limit SECONDS]\n"
+	"\n"
+	"Runs two nodes, 127.0.0.1 and 127.0.0.2, as two processes; no root, no network, nothing\n"
+	"installed. They ping each other, exchange messages of 0 bytes to 1 MiB in both directions at once\n"
+	"while their connection is broken again and again with data under way, check every byte, and\n"
+	"measure how fast messages go. The last line is the result:\n"
+	"\n"
+	"  demo: sent N received N lost 0 duplicated 0 reordered 0 kills K retransmitted R\n"
+	"\n"
+	"  --fault drop           throw one delivered message away before it is checked: the demo must fail\n"
+	"                         (also by the environment: URDS_DEMO_FAULT=drop)\n"
+	"  --messages N           how many, both directions together; default 110000\n"
+	"  --time-limit SECONDS   default 28\n"
+	"  --help                 this text\n"
+	"  --version              the release\n"
+	"\n"
+	"Exit status: 0 everything arrived once and in order in spite of at least 5 kills; 1 it did not,\n"
+	"or the nodes could not run; 2 bad usage.\n";
 
 enum { OPT_FAULT = 256, OPT_MESSAGES, OPT_LIMIT, OPT_NODE };
 
 static const struct option options[] = {
-    {"fault", required_argument, NULL, OPT_FAULT},
-    {"messages", required_argument, NULL, OPT_MESSAGES},
-    {"time-limit", required_argument, NULL, OPT_LIMIT},
-    {"node", required_argument, NULL, OPT_NODE}, /* how this command starts its nodes */
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},
-    {NULL, 0, NULL, 0},
+	{"fault", required_argument, NULL, OPT_FAULT},
+	{"messages", required_argument, NULL, OPT_MESSAGES},
+	{"time-limit", required_argument, NULL, OPT_LIMIT},
+	{"node", required_argument, NULL, OPT_NODE}, /* how this command starts its nodes */
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{NULL, 0, NULL, 0},
 };
 
 static const char *const addresses[NODES] = {"127.0.0.1", "127.0.0.2"};
@@ -90,9 +90,12 @@ static void on_signal(int sig)
 static void become_node(int fd, const char *self, const char *peer, pid_t parent)
 {
 	char exe[4096], number[16];
-	char *args[] = {(char *)(uintptr_t) "urds",	   (char *)(uintptr_t) "demo",
-			(char *)(uintptr_t) "--node",	   number,
-			(char *)(uintptr_t)self,	   (char *)(uintptr_t)peer,
+	char *args[] = {(char *)(uintptr_t) "urds",
+			(char *)(uintptr_t) "demo",
+			(char *)(uintptr_t) "--node",
+			number,
+			(char *)(uintptr_t)self,
+			(char *)(uintptr_t)peer,
 			NULL};
 	ssize_t n;
 
@@ -205,9 +208,10 @@ static int answers(struct demo *d, const char *what)
 			if (interrupted)
 				tool_error("interrupted; the nodes are stopped");
 			else
-				tool_error("not finished within %u s: still waiting for a node to %s; "
-					   "is this machine very busy? (--time-limit)",
-					   d->limit_s, what);
+				tool_error(
+					"not finished within %u s: still waiting for a node to %s; "
+					"is this machine very busy? (--time-limit)",
+					d->limit_s, what);
 			return -1;
 		}
 		if (poll(p, NODES, (int)((d->end_ns - now) / 1000000u) + 1) < 0)
@@ -278,9 +282,10 @@ static int pings(struct demo *d)
 		if (answers(d, "ping the other") < 0)
 			return -1;
 		if (sscanf(d->c[i].line, "ok %u %" SCNu64, &got, &ns) != 2 || got == 0) {
-			tool_error("node %s got no answer to its pings of %s: does something filter "
-				   "TCP port 16385 on the loopback interface?",
-				   addresses[i], addresses[1 - i]);
+			tool_error(
+				"node %s got no answer to its pings of %s: does something filter "
+				"TCP port 16385 on the loopback interface?",
+				addresses[i], addresses[1 - i]);
 			return -1;
 		}
 		printf("demo: ping %s -> %s: %u of 10 answered, median %.0f us\n", addresses[i],
@@ -321,7 +326,8 @@ static int exchange(struct demo *d, struct totals *t)
 		t->corrupt += v[5];
 		t->kills += v[6];
 	}
-	printf("demo: exchange: %" PRIu64 " messages of 0 B to 1 MiB, both ways at once, every byte "
+	printf("demo: exchange: %" PRIu64
+	       " messages of 0 B to 1 MiB, both ways at once, every byte "
 	       "checked, %" PRIu64 " connections killed: %.1f s\n",
 	       t->received, t->kills, (double)(tool_now_ns() - start) / 1e9);
 	if (t->corrupt)

@@ -32,7 +32,8 @@ int demo_node(int control, const char *self, const char *peer);
 struct demo_stream {
 	uint64_t seed;
 	uint64_t count;
-	uint8_t *table; /* random bytes; every message is a slice of it, its number laid over the start */
+	uint8_t *
+		table; /* random bytes; every message is a slice of it, its number laid over the start */
 };
 
 int demo_stream_init(struct demo_stream *s, uint64_t seed, uint64_t count); /* -1: no memory */

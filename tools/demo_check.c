@@ -9,8 +9,9 @@
 #include <string.h>
 
 #define TABLE_BYTES (2u << 20)
-#define LOOK_AHEAD 4096u /* messages under 8 bytes do not hold their whole number: search that far */
-#define BIG_EVERY 9000u	 /* one message in that many is of 1 MiB */
+#define LOOK_AHEAD \
+	4096u		/* messages under 8 bytes do not hold their whole number: search that far */
+#define BIG_EVERY 9000u /* one message in that many is of 1 MiB */
 
 static uint64_t mix(uint64_t x)
 {

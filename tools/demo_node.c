@@ -130,7 +130,8 @@ static int ping(struct node *n, unsigned count)
 		start = tool_now_ns();
 		if (urds_sendto(s, NULL, 0, 0, tool_sa(&to), to.len) < 0)
 			return failed(n, "cannot send a ping");
-		if (urds_wait(s, POLLIN, PING_WAIT_MS) <= 0 || urds_recv(s, NULL, 0, MSG_DONTWAIT) < 0)
+		if (urds_wait(s, POLLIN, PING_WAIT_MS) <= 0 ||
+		    urds_recv(s, NULL, 0, MSG_DONTWAIT) < 0)
 			break;
 		n->times[got++] = tool_now_ns() - start;
 	}
@@ -202,7 +203,8 @@ static int receive_all(struct node *n, struct demo_check *c, bool drop)
 		else if (now - last > (c->next == c->stream->count ? GRACE_NS : STALL_NS))
 			break;
 		if (now - told >= PROGRESS_NS) {
-			say(n, "progress %" PRIu64 " %" PRIu64 " %" PRIu64, n->sent, c->unique, n->kills);
+			say(n, "progress %" PRIu64 " %" PRIu64 " %" PRIu64, n->sent, c->unique,
+			    n->kills);
 			told = now;
 		}
 	}
@@ -220,8 +222,9 @@ static int exchange(struct node *n, uint64_t count, uint64_t kills, bool drop)
 
 	n->sent = n->kills = 0;
 	n->kills_wanted = kills;
-	if (demo_stream_init(&n->out, seed, count) < 0 || demo_stream_init(&in, peer_seed, count) < 0 ||
-	    demo_check_init(&c, &in) < 0 || pthread_create(&thread, NULL, sender, n) != 0) {
+	if (demo_stream_init(&n->out, seed, count) < 0 ||
+	    demo_stream_init(&in, peer_seed, count) < 0 || demo_check_init(&c, &in) < 0 ||
+	    pthread_create(&thread, NULL, sender, n) != 0) {
 		say(n, "error no memory or no thread for the exchange");
 		goto done;
 	}

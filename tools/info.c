@@ -14,31 +14,31 @@
 #include "tool.h"
 
 static const char help[] =
-    "usage: urds info [-acknrstvIT] [--owners] [ADDR]\n"
-    "\n"
-    "Shows the state of the RDS processes of this user on this host, or of the one that owns ADDR:\n"
-    "\n"
-    "  -I   RDS IB connections             -n   connections\n"
-    "  -T   TCP connections                -r   receive message queue\n"
-    "  -c   statistic counters             -s   send message queue\n"
-    "  -k   sockets                        -t   retransmit message queue\n"
-    "\n"
-    "  -a         always as wide as IPv6 addresses need (otherwise only when there are any)\n"
-    "  -v         more about IB connections\n"
-    "  --owners   who owns which address, processes of other users included, and nothing else\n"
-    "  --help     this text\n"
-    "  --version  the release\n"
-    "\n"
-    "Without a choice everything is shown, always in the order I T c k n r s t.\n"
-    "Exit status: 0, or 1 for bad usage or when there is no process to ask.\n";
+	"usage: urds info [-acknrstvIT] [--owners] [ADDR]\n"
+	"\n"
+	"Shows the state of the RDS processes of this user on this host, or of the one that owns ADDR:\n"
+	"\n"
+	"  -I   RDS IB connections             -n   connections\n"
+	"  -T   TCP connections                -r   receive message queue\n"
+	"  -c   statistic counters             -s   send message queue\n"
+	"  -k   sockets                        -t   retransmit message queue\n"
+	"\n"
+	"  -a         always as wide as IPv6 addresses need (otherwise only when there are any)\n"
+	"  -v         more about IB connections\n"
+	"  --owners   who owns which address, processes of other users included, and nothing else\n"
+	"  --help     this text\n"
+	"  --version  the release\n"
+	"\n"
+	"Without a choice everything is shown, always in the order I T c k n r s t.\n"
+	"Exit status: 0, or 1 for bad usage or when there is no process to ask.\n";
 
 enum { OPT_HELP = 256, OPT_VERSION, OPT_OWNERS };
 
 static const struct option options[] = {
-    {"help", no_argument, NULL, OPT_HELP},
-    {"version", no_argument, NULL, OPT_VERSION},
-    {"owners", no_argument, NULL, OPT_OWNERS},
-    {NULL, 0, NULL, 0},
+	{"help", no_argument, NULL, OPT_HELP},
+	{"version", no_argument, NULL, OPT_VERSION},
+	{"owners", no_argument, NULL, OPT_OWNERS},
+	{NULL, 0, NULL, 0},
 };
 
 struct owners {
@@ -195,8 +195,8 @@ static int add_owner(struct owners *o, const struct tool_addr *a)
 	}
 	tool_owner_text(&who, text, sizeof(text));
 	if (!who.is_ours) {
-		tool_error("%s is owned by %s, which shows its state only to user %s", a->text, text,
-			   who.user);
+		tool_error("%s is owned by %s, which shows its state only to user %s", a->text,
+			   text, who.user);
 		return -1;
 	}
 	if (!who.answered) {
@@ -300,9 +300,10 @@ int tool_info(int argc, char **argv)
 	if (optind < argc) {
 		why = tool_resolve(&one, argv[optind], AF_UNSPEC);
 		if (why) {
-			tool_error("cannot tell whose state to show, '%s': %s; give an address that "
-				   "'urds info --owners' lists",
-				   argv[optind], why);
+			tool_error(
+				"cannot tell whose state to show, '%s': %s; give an address that "
+				"'urds info --owners' lists",
+				argv[optind], why);
 			return 1;
 		}
 		addrs = malloc(sizeof(one));

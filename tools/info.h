@@ -16,9 +16,9 @@ struct info_section {
 	char letter;
 	const char *option; /* its line in the option list */
 	const char *title;
-	int id4, id6;	      /* 0: none of that family */
-	size_t size4, size6;  /* of an element as we know it; others are cut or padded with zeros */
-	size_t addrs6[2];     /* where the two addresses are in a v6 element */
+	int id4, id6;	     /* 0: none of that family */
+	size_t size4, size6; /* of an element as we know it; others are cut or padded with zeros */
+	size_t addrs6[2];    /* where the two addresses are in a v6 element */
 	void (*header)(int width);
 	/* @e: size4 or size6 bytes. */
 	void (*row)(const uint8_t *e, bool six, int width, bool verbose);

@@ -11,20 +11,20 @@
 #include "tool.h"
 
 static const char help[] =
-    "usage: urds listen ADDR...\n"
-    "\n"
-    "Owns each local address ADDR (IPv4, IPv6, or a name): accepts the connections of its peers and\n"
-    "answers their pings. Prints 'ready ADDR' for each, then runs until SIGTERM or SIGINT.\n"
-    "\n"
-    "  --help      this text\n"
-    "  --version   the release\n"
-    "\n"
-    "Exit status: 0 ended by a signal, 1 an address could not be owned, 2 bad usage.\n";
+	"usage: urds listen ADDR...\n"
+	"\n"
+	"Owns each local address ADDR (IPv4, IPv6, or a name): accepts the connections of its peers and\n"
+	"answers their pings. Prints 'ready ADDR' for each, then runs until SIGTERM or SIGINT.\n"
+	"\n"
+	"  --help      this text\n"
+	"  --version   the release\n"
+	"\n"
+	"Exit status: 0 ended by a signal, 1 an address could not be owned, 2 bad usage.\n";
 
 static const struct option options[] = {
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},
-    {NULL, 0, NULL, 0},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{NULL, 0, NULL, 0},
 };
 
 static int claim(struct urds_ctx *ctx, const char *text)
@@ -36,10 +36,13 @@ static int claim(struct urds_ctx *ctx, const char *text)
 		const char *port = strrchr(text, ':');
 
 		if (port && port == strchr(text, ':'))
-			tool_error("cannot listen on %s: an address is owned as a whole, with all its ports; leave out '%s'", text,
-				   port);
+			tool_error(
+				"cannot listen on %s: an address is owned as a whole, with all its ports; leave out '%s'",
+				text, port);
 		else
-			tool_error("cannot listen on %s: %s; give an address of this host (see 'ip addr')", text, why);
+			tool_error(
+				"cannot listen on %s: %s; give an address of this host (see 'ip addr')",
+				text, why);
 		return -1;
 	}
 	if (urds_claim(ctx, tool_sa(&a), a.len) < 0) {

@@ -11,26 +11,24 @@ static const struct command {
 	const char *name, *full, *link;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-    {"listen", "urds listen", NULL, tool_listen},
-    {"ping", "urds ping", "rds-ping", tool_ping},
-    {"cat", "urds cat", NULL, tool_cat},
-    {"info", "urds info", "rds-info", tool_info},
-    {"demo", "urds demo", NULL, tool_demo},
+	{"listen", "urds listen", NULL, tool_listen}, {"ping", "urds ping", "rds-ping", tool_ping},
+	{"cat", "urds cat", NULL, tool_cat},	      {"info", "urds info", "rds-info", tool_info},
+	{"demo", "urds demo", NULL, tool_demo},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static const char help[] =
-    "urds - Reliable Datagram Sockets in user mode\n"
-    "\n"
-    "  urds listen ADDR...      own addresses: accept connections, answer pings\n"
-    "  urds ping ADDR           is there a node at ADDR? (also installed as rds-ping)\n"
-    "  urds cat -l ADDR:PORT    receive a stream, write it to standard output\n"
-    "  urds cat ADDR:PORT       send standard input to such a receiver\n"
-    "  urds info                connections, sockets, queues, counters (also: rds-info)\n"
-    "  urds demo                two nodes on this machine, verified messages, cut connections\n"
-    "\n"
-    "'urds COMMAND --help' and urds-COMMAND(1) say more. Nothing here needs to run as root.\n";
+	"urds - Reliable Datagram Sockets in user mode\n"
+	"\n"
+	"  urds listen ADDR...      own addresses: accept connections, answer pings\n"
+	"  urds ping ADDR           is there a node at ADDR? (also installed as rds-ping)\n"
+	"  urds cat -l ADDR:PORT    receive a stream, write it to standard output\n"
+	"  urds cat ADDR:PORT       send standard input to such a receiver\n"
+	"  urds info                connections, sockets, queues, counters (also: rds-info)\n"
+	"  urds demo                two nodes on this machine, verified messages, cut connections\n"
+	"\n"
+	"'urds COMMAND --help' and urds-COMMAND(1) say more. Nothing here needs to run as root.\n";
 
 int main(int argc, char **argv)
 {

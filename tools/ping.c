@@ -14,24 +14,24 @@
 #include "tool.h"
 
 static const char help[] =
-    "usage: urds ping [-c count] [-i interval] [-I source] [-Q tos] destination\n"
-    "\n"
-    "Asks the RDS node at an address (IPv4, IPv6, or a name) for a sign of life.\n"
-    "\n"
-    "  -c count     end after that many replies, or one interval after that many requests\n"
-    "  -i interval  seconds between requests (decimal; or with suffix ms, us); default 1\n"
-    "  -I source    local address to ping from; default: the one packets would leave from. An\n"
-    "               address that another process of yours owns is used through that process\n"
-    "  -Q tos       type of service; only 0\n"
-    "  --help       this text\n"
-    "  --version    the release\n"
-    "\n"
-    "Exit status: 0 a reply came, 1 none came, or an error.\n";
+	"usage: urds ping [-c count] [-i interval] [-I source] [-Q tos] destination\n"
+	"\n"
+	"Asks the RDS node at an address (IPv4, IPv6, or a name) for a sign of life.\n"
+	"\n"
+	"  -c count     end after that many replies, or one interval after that many requests\n"
+	"  -i interval  seconds between requests (decimal; or with suffix ms, us); default 1\n"
+	"  -I source    local address to ping from; default: the one packets would leave from. An\n"
+	"               address that another process of yours owns is used through that process\n"
+	"  -Q tos       type of service; only 0\n"
+	"  --help       this text\n"
+	"  --version    the release\n"
+	"\n"
+	"Exit status: 0 a reply came, 1 none came, or an error.\n";
 
 static const struct option options[] = {
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},
-    {NULL, 0, NULL, 0},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{NULL, 0, NULL, 0},
 };
 
 #define DEFAULT_INTERVAL_NS 1000001000u
@@ -247,7 +247,8 @@ int tool_ping(int argc, char **argv)
 		}
 	}
 	if (optind + 1 != argc)
-		return usage("Missing destination address"); /* as rds-ping says for too many as well */
+		return usage(
+			"Missing destination address"); /* as rds-ping says for too many as well */
 	why = tool_resolve(&r.dest, argv[optind], AF_UNSPEC);
 	if (why) {
 		tool_error("Cannot parse destination address <%s>: %s; give an IPv4 or IPv6 "
@@ -260,9 +261,10 @@ int tool_ping(int argc, char **argv)
 		return 1;
 	rc = loop(&r);
 	if (rc && !r.replies && r.sent)
-		tool_error("no reply from %s: is a node there ('urds listen %s'), and does TCP port "
-			   "16385 get through?",
-			   r.dest.text, r.dest.text);
+		tool_error(
+			"no reply from %s: is a node there ('urds listen %s'), and does TCP port "
+			"16385 get through?",
+			r.dest.text, r.dest.text);
 	ping_close(&r.p);
 	return rc;
 }

@@ -64,9 +64,10 @@ int ping_open(struct pinger *p, const struct tool_addr *src, const struct tool_a
 	if (urds_owner_ident(tool_sa(src), src->len, &owner) == 0) {
 		tool_owner_text(&owner, text, sizeof(text));
 		if (!owner.is_ours) {
-			tool_error("cannot ping from %s: it is owned by %s, which pings for user %s "
-				   "only; run this as %s, or choose another source address with -I",
-				   src->text, text, owner.user, owner.user);
+			tool_error(
+				"cannot ping from %s: it is owned by %s, which pings for user %s "
+				"only; run this as %s, or choose another source address with -I",
+				src->text, text, owner.user, owner.user);
 			return -1;
 		}
 		if (urds_owner_ping_open(tool_sa(src), src->len, &p->owner) == 0)

@@ -20,13 +20,13 @@ extern "C" {
 #endif
 
 struct urds_owner {
-	uint64_t instance;   /* of the context: owners of several addresses repeat it; 0: no answer */
-	int pid;	     /* from the system, not from the owner; 0: in another pid namespace */
-	unsigned uid;	     /* likewise */
-	int answered;	     /* 0: it exists and does not answer (stopped?); what follows is guessed */
-	int is_ours;	     /* it serves this user: info, ping and reset are possible */
-	char user[64];	     /* name of @uid, or its number */
-	char mode[16];	     /* "embedded" */
+	uint64_t instance; /* of the context: owners of several addresses repeat it; 0: no answer */
+	int pid;	   /* from the system, not from the owner; 0: in another pid namespace */
+	unsigned uid;	   /* likewise */
+	int answered;  /* 0: it exists and does not answer (stopped?); what follows is guessed */
+	int is_ours;   /* it serves this user: info, ping and reset are possible */
+	char user[64]; /* name of @uid, or its number */
+	char mode[16]; /* "embedded" */
 	char version[32];
 	char program[64];
 	uint32_t reserved[8];

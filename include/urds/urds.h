@@ -56,20 +56,20 @@ extern "C" {
 struct urds_ctx;
 struct urds_sock;
 
-#define URDS_CONFIG_NO_EXT 0x01u     /* behave as a kernel on the wire: no urds extension */
-#define URDS_CONFIG_NO_SPIN 0x02u    /* never spin before sleeping */
-#define URDS_CONFIG_NO_RECORD 0x04u  /* take no ownership record (tests) */
+#define URDS_CONFIG_NO_EXT 0x01u    /* behave as a kernel on the wire: no urds extension */
+#define URDS_CONFIG_NO_SPIN 0x02u   /* never spin before sleeping */
+#define URDS_CONFIG_NO_RECORD 0x04u /* take no ownership record (tests) */
 
 /* Set @size = sizeof(struct urds_config) and zero the rest: 0 means the default of each field. */
 struct urds_config {
 	size_t size;
-	uint32_t flags;		 /* URDS_CONFIG_* */
-	uint32_t paths;		 /* connections per peer that we offer, 1, 2, 4 or 8; default 1 */
-	uint32_t spin_us;	 /* longest spin before a blocking receive sleeps; default 50 */
-	uint32_t tcp_port;	 /* default 16385; another one only for closed experiments */
-	uint32_t peers_max;	 /* peers remembered at once; default 131072 */
+	uint32_t flags;	    /* URDS_CONFIG_* */
+	uint32_t paths;	    /* connections per peer that we offer, 1, 2, 4 or 8; default 1 */
+	uint32_t spin_us;   /* longest spin before a blocking receive sleeps; default 50 */
+	uint32_t tcp_port;  /* default 16385; another one only for closed experiments */
+	uint32_t peers_max; /* peers remembered at once; default 131072 */
 	uint32_t reserved[7];
-	uint64_t memory_max;	 /* bytes of message memory; default 1/4 of the machine's */
+	uint64_t memory_max; /* bytes of message memory; default 1/4 of the machine's */
 };
 
 /**
@@ -145,7 +145,8 @@ URDS_API ssize_t urds_sendto(struct urds_sock *s, const void *buf, size_t len, i
 			     const struct sockaddr *to, socklen_t tolen);
 URDS_API ssize_t urds_send(struct urds_sock *s, const void *buf, size_t len, int flags);
 
-#define URDS_MSG_MORE 0x8000 /* more will follow at once: the message may wait for them, 50 us, in a long stream some 250 us */
+#define URDS_MSG_MORE \
+	0x8000 /* more will follow at once: the message may wait for them, 50 us, in a long stream some 250 us */
 
 /**
  * urds_recvmsg() - take the next datagram.
@@ -171,7 +172,8 @@ URDS_API int urds_recv_batch(struct urds_sock *s, struct urds_mmsg *v, unsigned 
 /* SOL_SOCKET: SO_SNDBUF, SO_RCVBUF (and the FORCE forms), SO_SNDTIMEO, SO_RCVTIMEO, SO_TIMESTAMP,
  * SO_ERROR, SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_REUSEADDR (no effect). URDS_SOL_RDS: URDS_OPT_* and,
  * for get, URDS_INFO_*, which return the size of one element (> 0). */
-URDS_API int urds_setsockopt(struct urds_sock *s, int level, int opt, const void *val, socklen_t len);
+URDS_API int urds_setsockopt(struct urds_sock *s, int level, int opt, const void *val,
+			     socklen_t len);
 URDS_API int urds_getsockopt(struct urds_sock *s, int level, int opt, void *val, socklen_t *len);
 URDS_API int urds_set_nonblock(struct urds_sock *s, int on);
 
@@ -191,7 +193,8 @@ URDS_API int urds_wait(struct urds_sock *s, int events, int timeout_ms);
  * Queued messages stay; the connection is made anew and they are sent again. For tests and operators.
  * Return: connections broken, or -1 with EINVAL, or ENOTCONN when there is no such peer.
  */
-URDS_API int urds_reset(struct urds_ctx *ctx, const struct sockaddr *local, const struct sockaddr *peer);
+URDS_API int urds_reset(struct urds_ctx *ctx, const struct sockaddr *local,
+			const struct sockaddr *peer);
 
 URDS_API const char *urds_version(void);
 

@@ -138,8 +138,8 @@ static struct urds_log_chunk *chunk_add(struct urds_log *l, uint32_t need)
 	return c;
 }
 
-int urds_log_claim(struct urds_log *l, uint32_t len, void *owner, uint16_t dport, struct urds_buf *big,
-		   struct urds_log_claim *out)
+int urds_log_claim(struct urds_log *l, uint32_t len, void *owner, uint16_t dport,
+		   struct urds_buf *big, struct urds_log_claim *out)
 {
 	struct urds_log_chunk *c = l->newest;
 	uint32_t start = 0, bytes, need;
@@ -179,8 +179,8 @@ int urds_log_claim(struct urds_log *l, uint32_t len, void *owner, uint16_t dport
 
 /* The usual case, kept tight: small messages that follow the one just gathered, in the same chunk. Return: were
  * there any? */
-static bool gather_row(struct urds_log_chunk *c, uint32_t *index, uint32_t end, size_t max_bytes, size_t *sum,
-		       struct urds_iov *v, uint8_t **last)
+static bool gather_row(struct urds_log_chunk *c, uint32_t *index, uint32_t end, size_t max_bytes,
+		       size_t *sum, struct urds_iov *v, uint8_t **last)
 {
 	struct urds_log_chunk *next = chunk_next(c);
 	uint32_t i = *index, stop = next && urds_claim_before(next->first, end) ? next->first : end;
@@ -200,8 +200,8 @@ static bool gather_row(struct urds_log_chunk *c, uint32_t *index, uint32_t end, 
 	return bytes > 0;
 }
 
-size_t urds_log_gather(struct urds_log *l, struct urds_iov *iov, size_t max, size_t max_bytes, uint64_t ack,
-		       bool want_ack, size_t *bytes)
+size_t urds_log_gather(struct urds_log *l, struct urds_iov *iov, size_t max, size_t max_bytes,
+		       uint64_t ack, bool want_ack, size_t *bytes)
 {
 	uint32_t i = atomic_load_explicit(&l->mark.sent, memory_order_relaxed);
 	uint32_t end = urds_claim_claimed(&l->claimed), off = l->at_off, last_i = 0;
@@ -267,7 +267,8 @@ size_t urds_log_gather(struct urds_log *l, struct urds_iov *iov, size_t max, siz
 	return n;
 }
 
-uint32_t urds_log_taken(struct urds_log *l, size_t bytes, uint32_t link_pos, uint32_t *retransmitted)
+uint32_t urds_log_taken(struct urds_log *l, size_t bytes, uint32_t link_pos,
+			uint32_t *retransmitted)
 {
 	uint32_t i = atomic_load_explicit(&l->mark.sent, memory_order_relaxed), out = 0, again = 0;
 	/* Of a run that is empty nothing was published to us: the first chunk may be in the making. */
@@ -352,7 +353,8 @@ bool urds_log_settle_pos(struct urds_log *l, uint32_t link_pos, const void *ours
 
 /* Releases up to index @end (<= sent) while @link_pos, if given, covers them, and then what was cancelled
  * unsent: nobody will ever acknowledge that. */
-static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos, struct urds_log_freed_list *out)
+static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos,
+		    struct urds_log_freed_list *out)
 {
 	uint32_t i = (uint32_t)l->tail_seq, sent = urds_claim_sent(&l->mark);
 	struct urds_log_chunk *c = l->oldest;
@@ -369,7 +371,8 @@ static bool release(struct urds_log *l, uint32_t end, const uint32_t *link_pos, 
 		e = chunk_ent(c, i - c->first);
 		state = atomic_load_explicit(&e->state, memory_order_relaxed);
 		if (state != URDS_CLAIM_SKIPPED &&
-		    (!urds_claim_before(i, end) || (link_pos && urds_claim_before(*link_pos, e->link_end))))
+		    (!urds_claim_before(i, end) ||
+		     (link_pos && urds_claim_before(*link_pos, e->link_end))))
 			break;
 		if (state == URDS_CLAIM_TOMB || state == URDS_CLAIM_SKIPPED) {
 			/* its owner was told when it was cancelled */
@@ -413,7 +416,8 @@ bool urds_log_ack_seq(struct urds_log *l, uint64_t seq, struct urds_log_freed_li
 	return release(l, (uint32_t)seq + 1, NULL, out);
 }
 
-void urds_log_cancel(struct urds_log *l, void *owner, int dport, bool disown, struct urds_log_freed *freed)
+void urds_log_cancel(struct urds_log *l, void *owner, int dport, bool disown,
+		     struct urds_log_freed *freed)
 {
 	struct urds_log_chunk *c = l->oldest;
 
@@ -448,7 +452,8 @@ void urds_log_cancel(struct urds_log *l, void *owner, int dport, bool disown, st
 
 void urds_log_rewind(struct urds_log *l)
 {
-	uint32_t tail = (uint32_t)l->tail_seq, sent = atomic_load_explicit(&l->mark.sent, memory_order_relaxed);
+	uint32_t tail = (uint32_t)l->tail_seq,
+		 sent = atomic_load_explicit(&l->mark.sent, memory_order_relaxed);
 	struct urds_log_chunk *c = l->oldest;
 	uint32_t end;
 
@@ -488,20 +493,23 @@ bool urds_log_is_uncertain(struct urds_log *l)
 }
 
 void urds_log_each(struct urds_log *l,
-		   void (*fn)(void *arg, uint64_t seq, const struct urds_log_ent *e, uint16_t sport, bool sent),
+		   void (*fn)(void *arg, uint64_t seq, const struct urds_log_ent *e, uint16_t sport,
+			      bool sent),
 		   void *arg)
 {
 	uint32_t sent = atomic_load_explicit(&l->mark.sent, memory_order_relaxed);
 	struct urds_log_chunk *c = l->oldest;
 
-	for (uint64_t seq = l->tail_seq + (l->settled - (uint32_t)l->tail_seq); seq != l->next_seq; seq++) {
+	for (uint64_t seq = l->tail_seq + (l->settled - (uint32_t)l->tail_seq); seq != l->next_seq;
+	     seq++) {
 		uint32_t i = (uint32_t)seq;
 		const struct urds_log_ent *e;
 		uint8_t state;
 
 		c = chunk_of(c, i);
 		e = chunk_ent(c, i - c->first);
-		state = atomic_load_explicit(&chunk_ent(c, i - c->first)->state, memory_order_acquire);
+		state = atomic_load_explicit(&chunk_ent(c, i - c->first)->state,
+					     memory_order_acquire);
 		if (state != URDS_CLAIM_COMMITTED)
 			continue;
 		fn(arg, seq, e, urds_be16_load(ent_wire(c, i - c->first, e) + URDS_HDR_OFF_SPORT),

@@ -25,13 +25,13 @@
 struct urds_log_chunk;
 
 struct urds_log_ent {
-	void *owner;	   /* the socket, for accounting; never followed here. NULL: the engine's own message */
+	void *owner; /* the socket, for accounting; never followed here. NULL: the engine's own message */
 	uint32_t wire_end; /* where its bytes end in the chunk's wire area */
 	uint32_t len;	   /* payload bytes */
 	uint32_t link_end; /* low bits of the stream position after its last byte; set when taken */
 	uint16_t dport;
 	_Atomic(uint8_t) state; /* enum urds_claim_state */
-	uint8_t is_big;	   /* the wire area holds a struct urds_buf pointer */
+	uint8_t is_big;		/* the wire area holds a struct urds_buf pointer */
 };
 
 struct urds_log {
@@ -40,12 +40,14 @@ struct urds_log {
 	uint64_t next_seq; /* next to claim; an entry's index is the low half of its number */
 	uint64_t tail_seq; /* first one kept */
 	struct urds_log_chunk *newest;
-	_Atomic(uint32_t) tombs; /* cancelled and not yet passed by the tail; read by anyone as a hint */
-	_Atomic(uint32_t) settled; /* index: what is before it, from the tail on, is acknowledged and kept for a
+	_Atomic(uint32_t)
+		tombs; /* cancelled and not yet passed by the tail; read by anyone as a hint */
+	_Atomic(uint32_t)
+		settled; /* index: what is before it, from the tail on, is acknowledged and kept for a
 				    * replay; read by anyone as a hint */
 	/* append to write, tx to read: */
-	_Atomic(uint32_t) claimed; /* index of next_seq, published */
-	_Atomic(uint32_t) freed;   /* index of tail_seq, published */
+	_Atomic(uint32_t) claimed;     /* index of next_seq, published */
+	_Atomic(uint32_t) freed;       /* index of tail_seq, published */
 	struct urds_log_chunk *oldest; /* NULL: no memory held */
 	struct urds_claim_tx mark;
 	/* append + tx: */
@@ -71,8 +73,8 @@ struct urds_log_claim {
 
 /* append. @len <= URDS_MSG_MAX. @big: a buffer the caller made before taking the lock, needed if @len >
  * URDS_LOG_INLINE_MAX; taken on success. Return: 0, -URDS_ENOMEM, -URDS_EAGAIN (too many entries). */
-int urds_log_claim(struct urds_log *l, uint32_t len, void *owner, uint16_t dport, struct urds_buf *big,
-		   struct urds_log_claim *out);
+int urds_log_claim(struct urds_log *l, uint32_t len, void *owner, uint16_t dport,
+		   struct urds_buf *big, struct urds_log_claim *out);
 
 /* The caller that claimed, with no lock, after writing header and payload. */
 static inline void urds_log_commit(struct urds_log_claim *c)
@@ -89,7 +91,8 @@ size_t urds_log_gather(struct urds_log *l, struct urds_iov *iov, size_t max, siz
 
 /* tx. The transport took @bytes of the gather; @link_pos is the stream position before them.
  * Return: messages that are now wholly out for the first time, and again (*retransmitted). */
-uint32_t urds_log_taken(struct urds_log *l, size_t bytes, uint32_t link_pos, uint32_t *retransmitted);
+uint32_t urds_log_taken(struct urds_log *l, size_t bytes, uint32_t link_pos,
+			uint32_t *retransmitted);
 
 /* Messages released, per owner, in order. */
 struct urds_log_freed {

@@ -53,8 +53,8 @@ static uint32_t count_bits(const uint8_t *map)
 	return n;
 }
 
-int urds_remotemap_update(struct urds_remotemap *m, struct urds_mem *mem, const uint8_t *now, uint8_t **was,
-			  struct urds_congmap_diff *d)
+int urds_remotemap_update(struct urds_remotemap *m, struct urds_mem *mem, const uint8_t *now,
+			  uint8_t **was, struct urds_congmap_diff *d)
 {
 	uint8_t *bits = NULL;
 	uint32_t n = now ? count_bits(now) : 0;
@@ -77,12 +77,14 @@ void urds_remotemap_free_old(struct urds_mem *mem, uint8_t *was)
 	urds_free(mem, was, URDS_CONGMAP_LEN);
 }
 
-static struct urds_bound **slot(const struct urds_bindtab *t, const struct urds_addr *a, uint16_t port)
+static struct urds_bound **slot(const struct urds_bindtab *t, const struct urds_addr *a,
+				uint16_t port)
 {
 	return &t->heads[urds_addr_hash(a, (uint32_t)port * 2654435761u) & (t->size - 1)];
 }
 
-struct urds_bound *urds_bindtab_find(const struct urds_bindtab *t, const struct urds_addr *a, uint16_t port)
+struct urds_bound *urds_bindtab_find(const struct urds_bindtab *t, const struct urds_addr *a,
+				     uint16_t port)
 {
 	struct urds_bound *b;
 
@@ -96,7 +98,8 @@ struct urds_bound *urds_bindtab_find(const struct urds_bindtab *t, const struct 
 
 static int grow(struct urds_bindtab *t)
 {
-	struct urds_bindtab n = {.mem = t->mem, .size = t->size ? t->size * 2 : 16, .count = t->count};
+	struct urds_bindtab n = {
+		.mem = t->mem, .size = t->size ? t->size * 2 : 16, .count = t->count};
 
 	n.heads = urds_alloc(t->mem, n.size * sizeof *n.heads);
 	if (!n.heads)
@@ -144,7 +147,8 @@ void urds_bindtab_remove(struct urds_bindtab *t, struct urds_bound *b)
 	t->count--;
 }
 
-uint16_t urds_bindtab_free_port(const struct urds_bindtab *t, const struct urds_addr *a, uint64_t random)
+uint16_t urds_bindtab_free_port(const struct urds_bindtab *t, const struct urds_addr *a,
+				uint64_t random)
 {
 	const uint32_t first = URDS_PROBE_PORT + 1, n = 65536 - first;
 	uint32_t at = (uint32_t)(random % n);
@@ -178,11 +182,12 @@ int urds_memory_add(struct urds_memory *m, struct urds_mem *mem, const struct ur
 	return 0;
 }
 
-bool urds_memory_take(struct urds_memory *m, const struct urds_addr *local, const struct urds_addr *remote,
-		      struct urds_remembered *out)
+bool urds_memory_take(struct urds_memory *m, const struct urds_addr *local,
+		      const struct urds_addr *remote, struct urds_remembered *out)
 {
 	for (uint32_t i = 1; i <= m->count; i++) {
-		struct urds_remembered *r = &m->ring[(m->next + URDS_REMEMBERED_MAX - i) % URDS_REMEMBERED_MAX];
+		struct urds_remembered *r =
+			&m->ring[(m->next + URDS_REMEMBERED_MAX - i) % URDS_REMEMBERED_MAX];
 
 		if (!urds_addr_eq(&r->remote, remote) || !urds_addr_eq(&r->local, local))
 			continue;

@@ -12,13 +12,14 @@
 /* ---------------------------------------------------------------- the map of our congested ports */
 
 struct urds_localmap {
-	uint8_t *bits;	   /* NULL: all clear and never was otherwise */
+	uint8_t *bits;	    /* NULL: all clear and never was otherwise */
 	uint32_t congested; /* bits set */
-	uint32_t gen;	   /* changes with every flip: paths compare it (design 5.7) */
+	uint32_t gen;	    /* changes with every flip: paths compare it (design 5.7) */
 };
 
 /* Sets or clears the bit of @port. Return: 1 it changed, 0 it was so already, -URDS_ENOMEM. */
-int urds_localmap_flip(struct urds_localmap *m, struct urds_mem *mem, uint16_t port, bool congested);
+int urds_localmap_flip(struct urds_localmap *m, struct urds_mem *mem, uint16_t port,
+		       bool congested);
 void urds_localmap_fini(struct urds_localmap *m, struct urds_mem *mem);
 
 /* What to send: the bits, or NULL for an all-clear map. */
@@ -64,9 +65,11 @@ struct urds_bindtab {
  * -URDS_ENOMEM. */
 int urds_bindtab_add(struct urds_bindtab *t, struct urds_bound *b);
 void urds_bindtab_remove(struct urds_bindtab *t, struct urds_bound *b);
-struct urds_bound *urds_bindtab_find(const struct urds_bindtab *t, const struct urds_addr *a, uint16_t port);
+struct urds_bound *urds_bindtab_find(const struct urds_bindtab *t, const struct urds_addr *a,
+				     uint16_t port);
 /* A free port of @a, chosen by @random; 0: none is left. */
-uint16_t urds_bindtab_free_port(const struct urds_bindtab *t, const struct urds_addr *a, uint64_t random);
+uint16_t urds_bindtab_free_port(const struct urds_bindtab *t, const struct urds_addr *a,
+				uint64_t random);
 void urds_bindtab_fini(struct urds_bindtab *t);
 
 /* ---------------------------------------------------------------- peers that were collected */
@@ -87,8 +90,8 @@ struct urds_memory {
 /* Copies @r. Return: 0, or -URDS_ENOMEM: it is forgotten at once. */
 int urds_memory_add(struct urds_memory *m, struct urds_mem *mem, const struct urds_remembered *r);
 /* The latest for this pair, and forgets it. Return: was there one? */
-bool urds_memory_take(struct urds_memory *m, const struct urds_addr *local, const struct urds_addr *remote,
-		      struct urds_remembered *out);
+bool urds_memory_take(struct urds_memory *m, const struct urds_addr *local,
+		      const struct urds_addr *remote, struct urds_remembered *out);
 void urds_memory_fini(struct urds_memory *m, struct urds_mem *mem);
 
 static inline uint32_t urds_addr_hash(const struct urds_addr *a, uint32_t salt)

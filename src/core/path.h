@@ -31,17 +31,18 @@ struct urds_path_tx {
 	struct urds_log log;
 	struct urds_ctl *ctl; /* tx; NULL: none in progress */
 	uint64_t link_pos;    /* tx: bytes handed to this connection */
-	size_t ack_run;	      /* tx: bytes of the current gather if a message in it carries the ack; else 0 */
-	uint64_t kept_pos;    /* append + tx: acknowledged by a kernel's TCP at kept_at, not dropped yet */
+	size_t ack_run; /* tx: bytes of the current gather if a message in it carries the ack; else 0 */
+	uint64_t
+		kept_pos; /* append + tx: acknowledged by a kernel's TCP at kept_at, not dropped yet */
 	urds_ns kept_at;
-	uint32_t map_gen;     /* tx: generation of the node's map that was sent last */
-	uint32_t posted;      /* append: the engine's own messages in the log */
+	uint32_t map_gen;      /* tx: generation of the node's map that was sent last */
+	uint32_t posted;       /* append: the engine's own messages in the log */
 	_Atomic(uint8_t) want; /* enum urds_tx_want; set by anyone, cleared by tx */
-	bool sends_map;	      /* path 0 (W4) */
-	bool map_due;	      /* tx: the map has not been sent on this connection */
-	bool is_up;	      /* append + tx to write: a connection is there */
-	bool is_held;	      /* append + tx to write: no proof of life yet, messages wait (W9) */
-	bool is_mute;	      /* append + tx to write: so does everything else */
+	bool sends_map;	       /* path 0 (W4) */
+	bool map_due;	       /* tx: the map has not been sent on this connection */
+	bool is_up;	       /* append + tx to write: a connection is there */
+	bool is_held;	       /* append + tx to write: no proof of life yet, messages wait (W9) */
+	bool is_mute;	       /* append + tx to write: so does everything else */
 };
 
 /* What has to be known of a path whose connection is up and on which nothing goes on. */
@@ -53,12 +54,13 @@ struct urds_path_rest {
 };
 
 /* @sends_map: this is path 0 (W4). */
-void urds_path_tx_init(struct urds_path_tx *t, struct urds_mem *mem, uint64_t first_seq, bool sends_map);
+void urds_path_tx_init(struct urds_path_tx *t, struct urds_mem *mem, uint64_t first_seq,
+		       bool sends_map);
 void urds_path_tx_fini(struct urds_path_tx *t);
 
 /* What the gather may put into frames; read when called. */
 struct urds_tx_env {
-	const uint8_t *map;	     /* the node's congestion map, or NULL: all clear */
+	const uint8_t *map; /* the node's congestion map, or NULL: all clear */
 	uint32_t map_gen;
 	uint64_t ack;		     /* urds peers: highest sequence received in order; else 0 */
 	bool want_ack;		     /* urds peers: ask for an acknowledgement */
@@ -70,8 +72,8 @@ struct urds_tx_env {
 
 /* tx. Next bytes for the connection. Return: entries of @iov used, 0: nothing to send. *sent_ack: the
  * latest ack that goes out with them, or 0; not env->ack if the frame that says it had to wait. Call urds_path_tx_taken() before the next gather. */
-size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env, struct urds_iov *iov,
-			   size_t max, size_t *bytes, uint64_t *sent_ack);
+size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env,
+			   struct urds_iov *iov, size_t max, size_t *bytes, uint64_t *sent_ack);
 
 struct urds_tx_done {
 	uint32_t sent, retransmitted, maps;
@@ -99,7 +101,8 @@ void urds_path_tx_up(struct urds_path_tx *t, enum urds_tx_hold hold, const struc
 void urds_path_tx_proven(struct urds_path_tx *t);
 /* append + tx. A kernel's TCP has acknowledged up to @pos: owners are told, and what was acknowledged a while ago
  * is dropped (URDS_KEEP_NS). Return: true if @out is full and there may be more: call again. */
-bool urds_path_tx_acked(struct urds_path_tx *t, uint64_t pos, urds_ns now, struct urds_log_freed_list *out);
+bool urds_path_tx_acked(struct urds_path_tx *t, uint64_t pos, urds_ns now,
+			struct urds_log_freed_list *out);
 /* append + tx. The peer ended the connection in order: it had read all that it acknowledged, up to @pos. Call
  * urds_path_tx_acked() with the same or a later position first: owners are not told here. */
 void urds_path_tx_read(struct urds_path_tx *t, uint64_t pos);
@@ -110,7 +113,8 @@ void urds_path_tx_down(struct urds_path_tx *t);
 /* append. Queues an empty message of the engine's own: a pong, an answer or a probe in order.
  * @p: extensions, or NULL; with them nothing is queued (0) unless there is a connection to say it on. Return: 0,
  * -URDS_EAGAIN: too many are waiting (C12); -URDS_ENOMEM. */
-int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport, const struct urds_probe *p);
+int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport,
+		      const struct urds_probe *p);
 
 /* append + tx. Return: false if something goes on or is wanted. */
 bool urds_path_tx_rest(const struct urds_path_tx *t, struct urds_path_rest *out);
@@ -132,7 +136,8 @@ enum urds_rx_kind {
 };
 
 struct urds_rx_item {
-	struct urds_buf *buf; /* takes: one reference, to be dropped by the receiver of the item; or NULL */
+	struct urds_buf
+		*buf; /* takes: one reference, to be dropped by the receiver of the item; or NULL */
 	uint8_t *payload;
 	uint32_t len;
 	uint16_t sport, dport;
@@ -157,22 +162,25 @@ struct urds_rx_batch {
 /* A probe or an answer always ends its batch. */
 static inline bool urds_rx_has_probe(const struct urds_rx_batch *b)
 {
-	return b->n > 0 && (b->v[b->n - 1].kind == URDS_RX_PROBE || b->v[b->n - 1].kind == URDS_RX_ANSWER);
+	return b->n > 0 &&
+	       (b->v[b->n - 1].kind == URDS_RX_PROBE || b->v[b->n - 1].kind == URDS_RX_ANSWER);
 }
 
 struct urds_path_rx {
 	struct urds_splitter split;
 	struct urds_mem *mem;
-	uint64_t next_rx;	/* next expected sequence */
-	uint64_t before_probe;	/* that, before the last probe or answer */
-	uint64_t probe_seq;	/* of that */
-	struct urds_buf *chunk; /* being filled; ->used bytes are; NULL while idle and nothing of it is unread */
-	struct urds_buf *body;	/* where the payload of the message in progress goes, or NULL: in the chunk */
-	uint32_t parsed;	/* bytes of chunk given to the splitter */
-	uint32_t body_at;	/* offset of that payload in its buffer */
-	uint32_t body_parsed;	/* bytes of body given to the splitter */
-	bool urds;		/* the peer negotiated the urds extension on this connection */
-	bool in_msg;		/* BEGIN seen: cur is valid */
+	uint64_t next_rx;      /* next expected sequence */
+	uint64_t before_probe; /* that, before the last probe or answer */
+	uint64_t probe_seq;    /* of that */
+	struct urds_buf *
+		chunk; /* being filled; ->used bytes are; NULL while idle and nothing of it is unread */
+	struct urds_buf *
+		body; /* where the payload of the message in progress goes, or NULL: in the chunk */
+	uint32_t parsed;      /* bytes of chunk given to the splitter */
+	uint32_t body_at;     /* offset of that payload in its buffer */
+	uint32_t body_parsed; /* bytes of body given to the splitter */
+	bool urds;	      /* the peer negotiated the urds extension on this connection */
+	bool in_msg;	      /* BEGIN seen: cur is valid */
 	struct urds_rx_cur {
 		uint64_t seq;
 		uint32_t len;
@@ -197,7 +205,7 @@ enum urds_rx_keep {
 	URDS_RX_KEEP_NONE,
 	URDS_RX_KEEP_UNREAD, /* a chunk that unread messages hold anyway: what comes next goes behind them, or each that
 			      * comes alone would hold a block */
-	URDS_RX_KEEP_ANY,    /* an empty one too: more is expected soon */
+	URDS_RX_KEEP_ANY, /* an empty one too: more is expected soon */
 };
 
 /* Nothing more to read for now: gives back a chunk that may not be kept. What is kept is given back by a later call. */

@@ -239,10 +239,11 @@ static void header(struct urds_path_rx *r, const struct urds_hdr *h, enum urds_f
 }
 
 /* All of @m has arrived: now it counts. Return: false: a duplicate, to be dropped. */
-static bool accept_frame(struct urds_path_rx *r, const struct urds_rx_cur *m, struct urds_rx_batch *out)
+static bool accept_frame(struct urds_path_rx *r, const struct urds_rx_cur *m,
+			 struct urds_rx_batch *out)
 {
-	if (m->kind == URDS_FRAME_MAP || m->kind == URDS_FRAME_ACK || m->kind == URDS_FRAME_CONTROL ||
-	    m->flags == URDS_F_CONG_BITMAP)
+	if (m->kind == URDS_FRAME_MAP || m->kind == URDS_FRAME_ACK ||
+	    m->kind == URDS_FRAME_CONTROL || m->flags == URDS_F_CONG_BITMAP)
 		return true;
 	out->wire_bytes += URDS_HDR_LEN + m->len;
 	if (m->flags & URDS_F_ACK_REQUIRED)
@@ -270,7 +271,8 @@ static void whole_messages(struct urds_path_rx *r, struct urds_rx_batch *out, ui
 	uint64_t next = r->next_rx, ack = out->ack_seen;
 	uint32_t bytes = 0, n;
 
-	while (out->n < URDS_RX_ITEMS && (n = urds_splitter_whole(&r->split, p, (size_t)(end - p))) > 0) {
+	while (out->n < URDS_RX_ITEMS &&
+	       (n = urds_splitter_whole(&r->split, p, (size_t)(end - p))) > 0) {
 		struct urds_rx_item *it = &out->v[out->n];
 		uint16_t dport = urds_be16_load(p + URDS_HDR_OFF_DPORT);
 		uint8_t flags = p[URDS_HDR_OFF_FLAGS];
@@ -376,7 +378,8 @@ int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out)
 
 				r->body = NULL;
 				if (accept_frame(r, &r->cur, out))
-					end = emit(out, &r->cur, body, urds_buf_data(body), &body_refs);
+					end = emit(out, &r->cur, body, urds_buf_data(body),
+						   &body_refs);
 				if (body_refs == 0)
 					urds_buf_drop(body);
 			} else if (accept_frame(r, &r->cur, out)) {
@@ -400,7 +403,8 @@ void urds_path_rx_idle(struct urds_path_rx *r, enum urds_rx_keep keep)
 	/* The splitter keeps a header that is not whole; a body in place needs its chunk. */
 	if (!r->chunk || r->parsed != r->chunk->used || (r->in_msg && !r->body))
 		return;
-	if (urds_buf_is_sole(r->chunk) ? keep == URDS_RX_KEEP_ANY : keep != URDS_RX_KEEP_NONE && has_room(r->chunk))
+	if (urds_buf_is_sole(r->chunk) ? keep == URDS_RX_KEEP_ANY
+				       : keep != URDS_RX_KEEP_NONE && has_room(r->chunk))
 		return;
 	urds_buf_drop(r->chunk);
 	r->chunk = NULL;

@@ -14,7 +14,8 @@ struct urds_ctl {
 	uint8_t bytes[];
 };
 
-void urds_path_tx_init(struct urds_path_tx *t, struct urds_mem *mem, uint64_t first_seq, bool sends_map)
+void urds_path_tx_init(struct urds_path_tx *t, struct urds_mem *mem, uint64_t first_seq,
+		       bool sends_map)
 {
 	memset(t, 0, sizeof *t);
 	t->sends_map = sends_map;
@@ -87,8 +88,8 @@ static bool ctl_build(struct urds_path_tx *t, const struct urds_tx_env *env, boo
 	return true;
 }
 
-size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env, struct urds_iov *iov,
-			   size_t max, size_t *bytes, uint64_t *sent_ack)
+size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env,
+			   struct urds_iov *iov, size_t max, size_t *bytes, uint64_t *sent_ack)
 {
 	size_t n = 0, sum = 0, more;
 
@@ -107,14 +108,15 @@ size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env
 		*sent_ack = t->ctl->ack; /* it may have waited for room since */
 	}
 	if (!t->is_held) {
-		n += urds_log_gather(&t->log, iov + n, max - n, URDS_TX_RUN_BYTES, env->ack, env->want_ack,
-				     &more);
+		n += urds_log_gather(&t->log, iov + n, max - n, URDS_TX_RUN_BYTES, env->ack,
+				     env->want_ack, &more);
 		sum += more;
 		if (t->log.has_ack) {
 			*sent_ack = env->ack;
 			t->ack_run = sum;
 			if (atomic_load_explicit(&t->want, memory_order_relaxed) & URDS_WANT_ACK)
-				atomic_fetch_and_explicit(&t->want, (uint8_t)~URDS_WANT_ACK, memory_order_relaxed);
+				atomic_fetch_and_explicit(&t->want, (uint8_t)~URDS_WANT_ACK,
+							  memory_order_relaxed);
 		}
 	}
 	*bytes = sum;
@@ -187,7 +189,8 @@ static void forget(struct urds_path_tx *t, int dport)
 	urds_log_cancel(&t->log, kept_of(t), dport, true, &f);
 }
 
-bool urds_path_tx_acked(struct urds_path_tx *t, uint64_t pos, urds_ns now, struct urds_log_freed_list *out)
+bool urds_path_tx_acked(struct urds_path_tx *t, uint64_t pos, urds_ns now,
+			struct urds_log_freed_list *out)
 {
 	struct urds_log_freed_list none; /* their owners know */
 
@@ -229,7 +232,8 @@ void urds_path_tx_down(struct urds_path_tx *t)
 	urds_log_ack_seq(&t->log, 0, &none);
 }
 
-int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport, const struct urds_probe *p)
+int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport,
+		      const struct urds_probe *p)
 {
 	struct urds_log_claim c;
 	int rc;

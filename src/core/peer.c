@@ -149,7 +149,8 @@ void urds_peer_want(struct urds_peer *p, unsigned slot, urds_ns now, struct urds
 
 /* @lane: accepted: of its source port. We may take it for another path than its maker does, until it has said which
  * one it is: what we sent would move the wrong count at the other end. */
-static void attach(struct urds_peer *p, struct urds_slot *s, enum urds_slot_state state, unsigned lane, urds_ns now)
+static void attach(struct urds_peer *p, struct urds_slot *s, enum urds_slot_state state,
+		   unsigned lane, urds_ns now)
 {
 	s->state = (uint8_t)state;
 	s->is_held = state == URDS_SLOT_UP && !urds_peer_is_self(p);
@@ -174,7 +175,8 @@ void urds_peer_dialled(struct urds_peer *p, unsigned slot, bool ok, urds_ns now,
 	if (ok)
 		act(out, URDS_ACT_CLOSE, slot, 0); /* a knock has done its work; or too late */
 	if (s->state == URDS_SLOT_DIALLING || s->state == URDS_SLOT_KNOCKING)
-		fail(s, now, rnd); /* a knock too is repeated with backoff while anything is queued (B2) */
+		fail(s, now,
+		     rnd); /* a knock too is repeated with backoff while anything is queued (B2) */
 }
 
 static bool is_free(const struct urds_peer *p, unsigned slot)
@@ -246,7 +248,8 @@ static bool all_answered(const struct urds_peer *p)
 	return !(p->challenged_slots & ~p->answered);
 }
 
-void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, struct urds_peer_out *out)
+void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now,
+			struct urds_peer_out *out)
 {
 	unsigned for_slot, slot, k;
 	struct urds_slot *s;
@@ -301,7 +304,8 @@ static void prove(struct urds_slot *s, unsigned slot, struct urds_peer_out *out)
 	act(out, URDS_ACT_PROVEN, slot, 0);
 }
 
-void urds_peer_heard(struct urds_peer *p, unsigned slot, bool has_probe, urds_ns now, struct urds_peer_out *out)
+void urds_peer_heard(struct urds_peer *p, unsigned slot, bool has_probe, urds_ns now,
+		     struct urds_peer_out *out)
 {
 	struct urds_slot *s = slot_of(p, slot);
 
@@ -315,7 +319,8 @@ void urds_peer_heard(struct urds_peer *p, unsigned slot, bool has_probe, urds_ns
 		prove(s, slot, out);
 }
 
-static void set_kind(struct urds_slot *s, unsigned slot, enum urds_peer_kind kind, struct urds_peer_out *out)
+static void set_kind(struct urds_slot *s, unsigned slot, enum urds_peer_kind kind,
+		     struct urds_peer_out *out)
 {
 	if (s->kind == kind)
 		return;
@@ -335,7 +340,8 @@ void urds_peer_unparked(struct urds_peer *p, unsigned k)
 	p->challenged_slots = 0;
 }
 
-static void promote_to(struct urds_peer *p, unsigned k, unsigned slot, urds_ns now, struct urds_peer_out *out)
+static void promote_to(struct urds_peer *p, unsigned k, unsigned slot, urds_ns now,
+		       struct urds_peer_out *out)
 {
 	struct urds_slot *s = slot_of(p, slot);
 
@@ -376,7 +382,8 @@ static bool promote(struct urds_peer *p, unsigned slot, urds_ns now, struct urds
 
 /* Gives what is parked for no slot in particular one, if that is known by now; if not, and it is parked since
  * before @since_before, during which nothing has died: then it is a further path. */
-static void place_parked(struct urds_peer *p, urds_ns since_before, urds_ns now, struct urds_peer_out *out)
+static void place_parked(struct urds_peer *p, urds_ns since_before, urds_ns now,
+			 struct urds_peer_out *out)
 {
 	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
 		struct urds_parked *q = &p->parked[k];
@@ -393,7 +400,8 @@ static void place_parked(struct urds_peer *p, urds_ns since_before, urds_ns now,
 
 /* Only the probe says whether source ports mean slots (W5), and the connection came before it. Return: true if
  * it sits in a slot where it must not stay. */
-static bool is_misplaced(struct urds_peer *p, const struct urds_slot *s, unsigned slot, bool has_sport_idx)
+static bool is_misplaced(struct urds_peer *p, const struct urds_slot *s, unsigned slot,
+			 bool has_sport_idx)
 {
 	bool had = p->has_sport_idx;
 
@@ -421,8 +429,8 @@ static bool contradicts(const struct urds_peer *p, unsigned slot, uint32_t incar
 	return false;
 }
 
-void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const struct urds_probe *probe,
-		      urds_ns now, struct urds_peer_out *out)
+void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer,
+		      const struct urds_probe *probe, urds_ns now, struct urds_peer_out *out)
 {
 	struct urds_slot *s = slot_of(p, slot);
 	bool misplaced;
@@ -438,7 +446,8 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const 
 	p->npaths = (uint8_t)urds_probe_npaths(probe, p->npaths);
 	misplaced = is_misplaced(p, s, slot, probe->has_sport_idx);
 	if (p->ext && probe->has_urds) {
-		if (p->incarnation && p->incarnation != probe->incarnation && s->kind != URDS_KIND_URDS)
+		if (p->incarnation && p->incarnation != probe->incarnation &&
+		    s->kind != URDS_KIND_URDS)
 			act(out, URDS_ACT_RESTARTED, slot, 0);
 		/* A second incarnation on a connection that has one already is nobody's: ignored. */
 		if (s->kind != URDS_KIND_URDS) {
@@ -479,7 +488,8 @@ static void place_successors(struct urds_peer *p, urds_ns now, struct urds_peer_
 	}
 }
 
-void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rnd, struct urds_peer_out *out)
+void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rnd,
+		    struct urds_peer_out *out)
 {
 	struct urds_slot *s = slot_of(p, slot);
 	bool was_promoted;
@@ -489,13 +499,14 @@ void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rn
 	if (s->heard) {
 		p->down_since = now;
 		s->state = URDS_SLOT_DOWN;
-		s->at = now + (urds_peer_dials(p) ? 0 : HEAD_START_NS); /* it lived: again at once */
+		s->at = now +
+			(urds_peer_dials(p) ? 0 : HEAD_START_NS); /* it lived: again at once */
 	} else {
 		fail(s, now, rnd); /* connected, but nobody spoke: not a proof of life */
 	}
 	s->heard = s->is_held = false;
 	s->kind = URDS_KIND_UNKNOWN;
-	p->challenged_slots &= (uint8_t)~(1u << slot); /* what was asked is gone */
+	p->challenged_slots &= (uint8_t) ~(1u << slot); /* what was asked is gone */
 	was_promoted = promote(p, slot, now, out);
 	if (!has_urds_up(p))
 		place_successors(p, now, out);
@@ -535,8 +546,9 @@ static void tick_challenge(struct urds_peer *p, urds_ns now, struct urds_peer_ou
 		if (!(p->challenged_slots & (1u << i)))
 			continue;
 		/* Whoever comes to stay speaks at once; a program that only holds the connection does not. */
-		act(out, has_parked(p) && !s->heard && now >= s->at + URDS_STRANGER_NS ? URDS_ACT_DROP
-										       : URDS_ACT_CHECK,
+		act(out,
+		    has_parked(p) && !s->heard && now >= s->at + URDS_STRANGER_NS ? URDS_ACT_DROP
+										  : URDS_ACT_CHECK,
 		    i, 0);
 	}
 	if (!has_parked(p)) {
@@ -600,7 +612,8 @@ static unsigned pending_slots(const struct urds_peer *p, unsigned pending)
 	return !urds_peer_dials(p) && pending ? pending | 1u : pending; /* as in urds_peer_want() */
 }
 
-void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t rnd, struct urds_peer_out *out)
+void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t rnd,
+		    struct urds_peer_out *out)
 {
 	pending = pending_slots(p, pending);
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
@@ -632,7 +645,8 @@ void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t
 		case URDS_SLOT_UP:
 			if (s->is_held && now >= s->at + hold_patience(p))
 				prove(s, i, out);
-			if (s->kind == URDS_KIND_UNKNOWN && s->heard && now >= s->at + kind_patience(p))
+			if (s->kind == URDS_KIND_UNKNOWN && s->heard &&
+			    now >= s->at + kind_patience(p))
 				set_kind(s, i, URDS_KIND_KERNEL, out);
 			break;
 		}

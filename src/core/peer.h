@@ -32,13 +32,13 @@ enum urds_peer_kind {
 };
 
 struct urds_slot {
-	urds_ns at;    /* DOWN: not to be dialled before. DIALLING, KNOCKING, HELD: since. UP: of the first header */
+	urds_ns at; /* DOWN: not to be dialled before. DIALLING, KNOCKING, HELD: since. UP: of the first header */
 	uint8_t state; /* enum urds_slot_state */
 	uint8_t kind;  /* enum urds_peer_kind */
 	uint8_t tries; /* failures in a row: the backoff */
 	bool heard;    /* a header has come on this connection */
-	bool is_held;  /* accepted, and neither a header nor a probe has shown yet that it belongs here: nothing is sent */
-	uint8_t lane;  /* accepted: source port modulo 8 (W5); else URDS_PATHS_MAX */
+	bool is_held; /* accepted, and neither a header nor a probe has shown yet that it belongs here: nothing is sent */
+	uint8_t lane; /* accepted: source port modulo 8 (W5); else URDS_PATHS_MAX */
 };
 
 struct urds_parked {
@@ -52,42 +52,42 @@ struct urds_parked {
 struct urds_peer {
 	struct urds_addr local, remote;
 	struct urds_mem *mem;
-	struct urds_slot first;	     /* slot 0 */
-	struct urds_slot *more;	     /* slots 1..7, or NULL: never used */
-	struct urds_parked *parked;  /* URDS_PARKED_MAX, or NULL: none is parked */
-	urds_ns challenged;	     /* when the UP slots were last challenged; 0: not */
-	urds_ns check_at;	     /* next look at how the challenge goes */
-	urds_ns down_since;	     /* last loss of a proven connection */
-	uint32_t incarnation;	     /* of an urds peer; 0: not known */
+	struct urds_slot first;	    /* slot 0 */
+	struct urds_slot *more;	    /* slots 1..7, or NULL: never used */
+	struct urds_parked *parked; /* URDS_PARKED_MAX, or NULL: none is parked */
+	urds_ns challenged;	    /* when the UP slots were last challenged; 0: not */
+	urds_ns check_at;	    /* next look at how the challenge goes */
+	urds_ns down_since;	    /* last loss of a proven connection */
+	uint32_t incarnation;	    /* of an urds peer; 0: not known */
 	uint32_t caps;
-	uint32_t parked_order;	     /* of the next one */
-	uint8_t npaths;		     /* agreed; 0: not known */
-	uint8_t spread;		     /* paths that senders use; 0: one */
-	uint8_t our_paths;	     /* what we offer */
-	uint8_t answered;	     /* slots that answered the challenge */
+	uint32_t parked_order; /* of the next one */
+	uint8_t npaths;	       /* agreed; 0: not known */
+	uint8_t spread;	       /* paths that senders use; 0: one */
+	uint8_t our_paths;     /* what we offer */
+	uint8_t answered;      /* slots that answered the challenge */
 	uint8_t challenged_slots;
-	bool has_sport_idx;	     /* source port modulo 8 is the slot (W5) */
-	bool ext;		     /* we speak the urds extension */
-	bool is_proven;		     /* some connection ever carried a header */
+	bool has_sport_idx; /* source port modulo 8 is the slot (W5) */
+	bool ext;	    /* we speak the urds extension */
+	bool is_proven;	    /* some connection ever carried a header */
 };
 
 enum urds_peer_act {
-	URDS_ACT_DIAL,	   /* connect from local to remote with lane = slot; answer: urds_peer_dialled() */
-	URDS_ACT_KNOCK,	   /* the same, to be closed */
-	URDS_ACT_HANG_UP,  /* give up the dial in progress on slot */
-	URDS_ACT_ATTACH,   /* the link of this event is the slot's connection now; path_tx_up */
-	URDS_ACT_CLOSE,	   /* close the link of this event */
-	URDS_ACT_PARK,	   /* keep the link of this event as parked number k: read it into a bounded buffer */
-	URDS_ACT_PROMOTE,  /* parked k is slot's connection now; its bytes first */
-	URDS_ACT_EVICT,	   /* close parked k */
-	URDS_ACT_DROP,	   /* slot's connection is dead: read what there is, then close, then urds_peer_down() */
-	URDS_ACT_PROVEN,   /* slot: path_tx_proven */
-	URDS_ACT_PROBE,	   /* slot: queue a probe in order */
-	URDS_ACT_ANSWER,   /* slot: queue the answer to a probe */
-	URDS_ACT_KIND,	   /* slot.kind changed: apply acks accordingly */
+	URDS_ACT_DIAL, /* connect from local to remote with lane = slot; answer: urds_peer_dialled() */
+	URDS_ACT_KNOCK,	  /* the same, to be closed */
+	URDS_ACT_HANG_UP, /* give up the dial in progress on slot */
+	URDS_ACT_ATTACH,  /* the link of this event is the slot's connection now; path_tx_up */
+	URDS_ACT_CLOSE,	  /* close the link of this event */
+	URDS_ACT_PARK, /* keep the link of this event as parked number k: read it into a bounded buffer */
+	URDS_ACT_PROMOTE, /* parked k is slot's connection now; its bytes first */
+	URDS_ACT_EVICT,	  /* close parked k */
+	URDS_ACT_DROP, /* slot's connection is dead: read what there is, then close, then urds_peer_down() */
+	URDS_ACT_PROVEN, /* slot: path_tx_proven */
+	URDS_ACT_PROBE,	 /* slot: queue a probe in order */
+	URDS_ACT_ANSWER, /* slot: queue the answer to a probe */
+	URDS_ACT_KIND,	 /* slot.kind changed: apply acks accordingly */
 	URDS_ACT_RESTARTED, /* the peer is a new incarnation: expected sequences start anew, slot's behind the probe */
-	URDS_ACT_CHECK,	   /* slot: tell urds_peer_silence() how long it has been silent */
-	URDS_ACT_UNDO,	   /* slot: the probe was not for it: path_rx_undo. DROP follows */
+	URDS_ACT_CHECK, /* slot: tell urds_peer_silence() how long it has been silent */
+	URDS_ACT_UNDO,	/* slot: the probe was not for it: path_rx_undo. DROP follows */
 };
 
 struct urds_peer_out {
@@ -129,14 +129,17 @@ void urds_peer_want(struct urds_peer *p, unsigned slot, urds_ns now, struct urds
 void urds_peer_dialled(struct urds_peer *p, unsigned slot, bool ok, urds_ns now, uint64_t rnd,
 		       struct urds_peer_out *out);
 /* A connection came in from @from_port. */
-void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now, struct urds_peer_out *out);
+void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now,
+			struct urds_peer_out *out);
 /* Headers arrived on @slot. @has_probe: urds_peer_probed() comes with them, and decides whether we may speak. */
-void urds_peer_heard(struct urds_peer *p, unsigned slot, bool has_probe, urds_ns now, struct urds_peer_out *out);
+void urds_peer_heard(struct urds_peer *p, unsigned slot, bool has_probe, urds_ns now,
+		     struct urds_peer_out *out);
 /* A probe or the answer to ours arrived on @slot. */
-void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer, const struct urds_probe *probe,
-		      urds_ns now, struct urds_peer_out *out);
+void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer,
+		      const struct urds_probe *probe, urds_ns now, struct urds_peer_out *out);
 /* The connection of @slot is gone and closed; everything readable was read. */
-void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rnd, struct urds_peer_out *out);
+void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rnd,
+		    struct urds_peer_out *out);
 /* Parked @k ended by itself, and no byte of it is unread. One with bytes stays until it is promoted, to be read, or
  * evicted: a kernel has forgotten what our TCP acknowledged of them (A1). */
 void urds_peer_unparked(struct urds_peer *p, unsigned k);

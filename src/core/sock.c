@@ -73,8 +73,8 @@ static bool over_quota(const struct urds_rxq *q)
 	return q->bytes > quota || q->count > URDS_RCVQ_MSGS_MAX;
 }
 
-unsigned urds_rxq_put(struct urds_rxq *q, const struct urds_addr *from, const struct urds_rx_item *v,
-		      size_t n, size_t *done)
+unsigned urds_rxq_put(struct urds_rxq *q, const struct urds_addr *from,
+		      const struct urds_rx_item *v, size_t n, size_t *done)
 {
 	unsigned news = 0;
 	size_t i;

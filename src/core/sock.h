@@ -40,14 +40,15 @@ enum urds_rxq_news {
 	URDS_RXQ_CONGESTED = 1, /* its port has become congested: set the bit */
 	URDS_RXQ_CLEAR = 2,	/* it no longer is: clear it */
 	URDS_RXQ_FILLED = 4,	/* it was empty */
-	URDS_RXQ_DISCARDED = 8, /* the peer ignored our map beyond all bounds: the queue was discarded */
-	URDS_RXQ_NOMEM = 16	/* no memory for the queue's ring: *done messages were taken */
+	URDS_RXQ_DISCARDED =
+		8, /* the peer ignored our map beyond all bounds: the queue was discarded */
+	URDS_RXQ_NOMEM = 16 /* no memory for the queue's ring: *done messages were taken */
 };
 
 /* Queues the DATA items @v[0..n) from @from, taking their references. *done: how many were taken; fewer only
  * with NOMEM. On a dead queue they are dropped, as the kernel does. Return: enum urds_rxq_news. */
-unsigned urds_rxq_put(struct urds_rxq *q, const struct urds_addr *from, const struct urds_rx_item *v,
-		      size_t n, size_t *done);
+unsigned urds_rxq_put(struct urds_rxq *q, const struct urds_addr *from,
+		      const struct urds_rx_item *v, size_t n, size_t *done);
 
 /* The oldest message, or NULL. Borrowed until the queue changes. */
 static inline const struct urds_rxq_ent *urds_rxq_front(const struct urds_rxq *q)

@@ -23,7 +23,8 @@ void urds_leave(struct urds_sock *s)
 bool urds_enter(struct urds_sock *s, const char *what)
 {
 	if (!call_enter()) {
-		urds_fail(URDS_EAGAIN, "%s: in a signal handler that interrupted another call", what);
+		urds_fail(URDS_EAGAIN, "%s: in a signal handler that interrupted another call",
+			  what);
 		return false;
 	}
 	if (!s || !sock_try_hold(s)) {
@@ -33,10 +34,11 @@ bool urds_enter(struct urds_sock *s, const char *what)
 	}
 	if (atomic_load_explicit(&s->e->is_dead, memory_order_relaxed)) {
 		urds_leave(s);
-		urds_fail(URDS_EBADF,
-			  "%s: the socket belongs to the parent process, or its context was shut down; open a "
-			  "context of your own",
-			  what);
+		urds_fail(
+			URDS_EBADF,
+			"%s: the socket belongs to the parent process, or its context was shut down; open a "
+			"context of your own",
+			what);
 		return false;
 	}
 	if (atomic_load_explicit(&s->is_closed, memory_order_relaxed)) {
@@ -57,9 +59,11 @@ struct urds_sock *urds_socket(struct urds_ctx *ctx)
 		return NULL;
 	rc = sock_new(e, &s);
 	if (rc < 0) {
-		urds_fail(-rc, rc == -URDS_ENOMEM ? "urds_socket: out of memory"
-						  : "urds_socket: the context belongs to the parent process or is "
-						    "being shut down");
+		urds_fail(-rc,
+			  rc == -URDS_ENOMEM
+				  ? "urds_socket: out of memory"
+				  : "urds_socket: the context belongs to the parent process or is "
+				    "being shut down");
 		return NULL;
 	}
 	return s;
@@ -149,8 +153,10 @@ int urds_bind(struct urds_sock *s, const struct sockaddr *addr, socklen_t len)
 	cancel = urds_cancel_off();
 	urds_record_why[0] = 0;
 	if (parse(addr, len, &at) < 0)
-		rc = urds_fail(URDS_EINVAL, "urds_bind: not a unicast IPv4 or IPv6 address of this host (an RDS socket "
-					    "cannot be bound to 0.0.0.0 or ::; a link-local one needs its scope)");
+		rc = urds_fail(
+			URDS_EINVAL,
+			"urds_bind: not a unicast IPv4 or IPv6 address of this host (an RDS socket "
+			"cannot be bound to 0.0.0.0 or ::; a link-local one needs its scope)");
 	else if ((rc = sock_bind(s, &at)) < 0)
 		rc = urds_fail_bind(rc, &at.addr, at.port, owns(s->e, &at.addr));
 	urds_cancel_back(cancel);
@@ -192,7 +198,9 @@ int urds_connect(struct urds_sock *s, const struct sockaddr *addr, socklen_t len
 		s->has_peer = true;
 		urds_lock_release(&s->tx_lock);
 	} else {
-		urds_fail(-rc, "urds_connect: a unicast IPv4 or IPv6 address with its whole length is needed");
+		urds_fail(
+			-rc,
+			"urds_connect: a unicast IPv4 or IPv6 address with its whole length is needed");
 		rc = -1;
 	}
 	urds_leave(s);
@@ -273,24 +281,30 @@ static ssize_t send_one(struct urds_sock *s, const struct sockaddr *name, sockle
 	int rc;
 
 	if (flags & ~(MSG_DONTWAIT | URDS_MSG_MORE))
-		return urds_fail(URDS_EOPNOTSUPP, "send: flags 0x%x: only MSG_DONTWAIT and URDS_MSG_MORE are known", flags);
+		return urds_fail(URDS_EOPNOTSUPP,
+				 "send: flags 0x%x: only MSG_DONTWAIT and URDS_MSG_MORE are known",
+				 flags);
 	if (name) {
 		if (namelen < sizeof(struct sockaddr_in) || parse(name, namelen, &to) < 0)
-			return urds_fail(URDS_EINVAL, "send: the destination is not a unicast address");
+			return urds_fail(URDS_EINVAL,
+					 "send: the destination is not a unicast address");
 	} else {
 		urds_lock_acquire(&s->tx_lock);
 		to = s->peer_at;
 		rc = s->has_peer;
 		urds_lock_release(&s->tx_lock);
 		if (!rc)
-			return urds_fail(URDS_ENOTCONN, "send: no destination given and not connected");
+			return urds_fail(URDS_ENOTCONN,
+					 "send: no destination given and not connected");
 	}
 	if (!s->node)
 		return urds_fail(URDS_ENOTCONN, "send: the socket is not bound");
 	if (urds_addr_is_v4(&to.addr) != urds_addr_is_v4(&s->bound.at.addr))
-		return urds_fail(URDS_EOPNOTSUPP, "send: the socket and the destination are of different families");
+		return urds_fail(URDS_EOPNOTSUPP,
+				 "send: the socket and the destination are of different families");
 	if (to.addr.scope && s->bound.at.addr.scope && to.addr.scope != s->bound.at.addr.scope)
-		return urds_fail(URDS_EINVAL, "send: the destination is on another interface than the socket");
+		return urds_fail(URDS_EINVAL,
+				 "send: the destination is on another interface than the socket");
 	for (size_t i = 0; i < n; i++) {
 		if (iov[i].len > URDS_MSG_MAX - len)
 			return urds_fail(URDS_EMSGSIZE, "send: %s", send_why(-URDS_EMSGSIZE));
@@ -327,9 +341,12 @@ static int check_control(const struct msghdr *m)
 
 		memcpy(&c, at, sizeof c);
 		if (c.cmsg_len < sizeof c || c.cmsg_len > left)
-			return urds_fail(URDS_EINVAL, "send: a control message whose length makes no sense");
+			return urds_fail(URDS_EINVAL,
+					 "send: a control message whose length makes no sense");
 		if (c.cmsg_level == URDS_SOL_RDS)
-			return urds_fail(URDS_EINVAL, "send: control message type %d is not known here", c.cmsg_type);
+			return urds_fail(URDS_EINVAL,
+					 "send: control message type %d is not known here",
+					 c.cmsg_type);
 		step = CMSG_ALIGN(c.cmsg_len);
 		if (step > left)
 			break;
@@ -340,14 +357,15 @@ static int check_control(const struct msghdr *m)
 }
 
 /* False: the long way, which also says what is wrong. */
-static bool send_quick(struct urds_sock *s, const struct sockaddr *name, socklen_t namelen, const struct urds_iov *v,
-		       int flags)
+static bool send_quick(struct urds_sock *s, const struct sockaddr *name, socklen_t namelen,
+		       const struct urds_iov *v, int flags)
 {
 	struct urds_endpoint to;
 	bool done;
 
 	if (!s || (flags & ~(MSG_DONTWAIT | URDS_MSG_MORE)) ||
-	    (name && (namelen < sizeof(struct sockaddr_in) || parse(name, namelen, &to) < 0)) || !call_enter())
+	    (name && (namelen < sizeof(struct sockaddr_in) || parse(name, namelen, &to) < 0)) ||
+	    !call_enter())
 		return false;
 	done = sock_send_quick(s, name ? &to : NULL, v, (flags & URDS_MSG_MORE) != 0);
 	call_leave();
@@ -372,8 +390,8 @@ ssize_t urds_sendmsg(struct urds_sock *s, const struct msghdr *msg, int flags)
 	return rc;
 }
 
-ssize_t urds_sendto(struct urds_sock *s, const void *buf, size_t len, int flags, const struct sockaddr *to,
-		    socklen_t tolen)
+ssize_t urds_sendto(struct urds_sock *s, const void *buf, size_t len, int flags,
+		    const struct sockaddr *to, socklen_t tolen)
 {
 	union {
 		const void *in;
@@ -523,8 +541,8 @@ ssize_t urds_recvmsg(struct urds_sock *s, struct msghdr *msg, int flags)
 }
 
 /* False: the long way. */
-static bool recv_quick(struct urds_sock *s, void *buf, size_t cap, int flags, struct sockaddr *from, socklen_t *fromlen,
-		       ssize_t *rc)
+static bool recv_quick(struct urds_sock *s, void *buf, size_t cap, int flags, struct sockaddr *from,
+		       socklen_t *fromlen, ssize_t *rc)
 {
 	struct urds_endpoint at;
 	size_t len = 0;
@@ -550,7 +568,10 @@ ssize_t urds_recvfrom(struct urds_sock *s, void *buf, size_t len, int flags, str
 		      socklen_t *fromlen)
 {
 	struct iovec v = {buf, len};
-	struct msghdr m = {.msg_name = from, .msg_namelen = from ? *fromlen : 0, .msg_iov = &v, .msg_iovlen = 1};
+	struct msghdr m = {.msg_name = from,
+			   .msg_namelen = from ? *fromlen : 0,
+			   .msg_iov = &v,
+			   .msg_iovlen = 1};
 	ssize_t rc;
 
 	if (recv_quick(s, buf, len, flags, from, fromlen, &rc))
@@ -620,6 +641,8 @@ int urds_wait(struct urds_sock *s, int events, int timeout_ms)
 	rc = sock_wait(s, want, deadline);
 	urds_leave(s);
 	if (rc < 0)
-		return urds_fail(-rc, "urds_wait: %s", rc == -URDS_EINTR ? "interrupted by a signal" : "the socket was closed");
+		return urds_fail(-rc, "urds_wait: %s",
+				 rc == -URDS_EINTR ? "interrupted by a signal"
+						   : "the socket was closed");
 	return (rc & SOCK_IN ? POLLIN : 0) | (rc & SOCK_OUT ? POLLOUT : 0);
 }

@@ -95,8 +95,9 @@ static uint64_t env_number(const char *name, uint64_t otherwise, uint64_t max, i
 	v = strtoull(text, &end, 0);
 	if (!*end && errno == 0 && v <= max && !strchr(text, '-'))
 		return v;
-	*rc = urds_fail(URDS_EINVAL, "urds_open: %s=%s (environment): it must be a number from 0 to %" PRIu64, name, text,
-			max);
+	*rc = urds_fail(URDS_EINVAL,
+			"urds_open: %s=%s (environment): it must be a number from 0 to %" PRIu64,
+			name, text, max);
 	return otherwise;
 }
 
@@ -117,10 +118,11 @@ int urds_open(const struct urds_config *user, struct urds_ctx **out)
 
 	if (user) {
 		if (user->size < offsetof(struct urds_config, reserved) || user->size > sizeof c)
-			return urds_fail(URDS_EINVAL,
-					 "urds_open: config size %zu is not one this library knows (%zu): set "
-					 "size = sizeof(struct urds_config)",
-					 user->size, sizeof c);
+			return urds_fail(
+				URDS_EINVAL,
+				"urds_open: config size %zu is not one this library knows (%zu): set "
+				"size = sizeof(struct urds_config)",
+				user->size, sizeof c);
 		memcpy(&c, user, user->size);
 	} else {
 		rc = 0;
@@ -203,14 +205,16 @@ int urds_shutdown(struct urds_ctx *ctx)
 	if (!ctx)
 		return 0;
 	if (atomic_load(&ctx->is_dead))
-		return urds_fail(URDS_EBADF, "urds_shutdown: the context belongs to the parent process");
+		return urds_fail(URDS_EBADF,
+				 "urds_shutdown: the context belongs to the parent process");
 	cancel = urds_cancel_off();
 	engine_free(ctx, URDS_SEC(2));
 	urds_cancel_back(cancel);
 	return 0;
 }
 
-static int address(const struct sockaddr *sa, socklen_t len, struct urds_addr *out, const char *what)
+static int address(const struct sockaddr *sa, socklen_t len, struct urds_addr *out,
+		   const char *what)
 {
 	if (urds_addr_from_sockaddr(out, NULL, sa, len) < 0)
 		return urds_fail(URDS_EINVAL, "%s: not an IPv4 or IPv6 address", what);
@@ -226,19 +230,28 @@ int urds_fail_bind(int rc, const struct urds_addr *a, uint16_t port, bool is_our
 	if (rc == -URDS_EADDRINUSE && urds_record_why[0])
 		return urds_fail(URDS_EADDRINUSE, "%s", urds_record_why);
 	if (rc == -URDS_EADDRINUSE && port && is_ours)
-		return urds_fail(URDS_EADDRINUSE, "bind %s:%u: the port is taken; choose another, or 0 for a free one",
-				 text, port);
+		return urds_fail(
+			URDS_EADDRINUSE,
+			"bind %s:%u: the port is taken; choose another, or 0 for a free one", text,
+			port);
 	if (rc == -URDS_EADDRINUSE)
-		return urds_fail(URDS_EADDRINUSE,
-				 "listen %s:%u (tcp): address in use; is the kernel's rds_tcp loaded (lsmod), or "
-				 "does another program listen there (ss -ltnp)?",
-				 text, URDS_TCP_PORT);
+		return urds_fail(
+			URDS_EADDRINUSE,
+			"listen %s:%u (tcp): address in use; is the kernel's rds_tcp loaded (lsmod), or "
+			"does another program listen there (ss -ltnp)?",
+			text, URDS_TCP_PORT);
 	if (rc == -URDS_EADDRNOTAVAIL)
-		return urds_fail(URDS_EADDRNOTAVAIL,
-				 "bind %s: not an address of this host; see 'ip addr' for those that are", text);
+		return urds_fail(
+			URDS_EADDRNOTAVAIL,
+			"bind %s: not an address of this host; see 'ip addr' for those that are",
+			text);
 	if (rc == -URDS_EMFILE)
-		return urds_fail(URDS_EMFILE, "bind %s: no descriptor left; raise the limit of open files (ulimit -n)", text);
-	return urds_fail(-rc, "bind %s: %s", text, rc == -URDS_EINVAL ? "invalid, or already bound" : "failed");
+		return urds_fail(
+			URDS_EMFILE,
+			"bind %s: no descriptor left; raise the limit of open files (ulimit -n)",
+			text);
+	return urds_fail(-rc, "bind %s: %s", text,
+			 rc == -URDS_EINVAL ? "invalid, or already bound" : "failed");
 }
 
 int urds_claim(struct urds_ctx *ctx, const struct sockaddr *addr, socklen_t len)
@@ -250,9 +263,13 @@ int urds_claim(struct urds_ctx *ctx, const struct sockaddr *addr, socklen_t len)
 	if (!e || address(addr, len, &a, "urds_claim") < 0)
 		return -1;
 	if (atomic_load(&e->is_dead))
-		return urds_fail(URDS_EBADF, "urds_claim: the context belongs to the parent process; open your own");
+		return urds_fail(
+			URDS_EBADF,
+			"urds_claim: the context belongs to the parent process; open your own");
 	if (urds_addr_is_any(&a))
-		return urds_fail(URDS_EINVAL, "urds_claim: 0.0.0.0 and :: are no RDS addresses; name one of this host");
+		return urds_fail(
+			URDS_EINVAL,
+			"urds_claim: 0.0.0.0 and :: are no RDS addresses; name one of this host");
 	urds_record_why[0] = 0;
 	cancel = urds_cancel_off();
 	rc = node_get(e, &a, NULL, NULL);
@@ -270,13 +287,16 @@ int urds_reset(struct urds_ctx *ctx, const struct sockaddr *local, const struct 
 	if (!e)
 		return -1;
 	if (atomic_load(&e->is_dead))
-		return urds_fail(URDS_EBADF, "urds_reset: the context belongs to the parent process; open your own");
+		return urds_fail(
+			URDS_EBADF,
+			"urds_reset: the context belongs to the parent process; open your own");
 	if (urds_addr_from_sockaddr(&l, NULL, local, sizeof(struct sockaddr_storage)) < 0 ||
 	    urds_addr_from_sockaddr(&r, NULL, remote, sizeof(struct sockaddr_storage)) < 0)
 		return urds_fail(URDS_EINVAL, "urds_reset: not an IPv4 or IPv6 address");
 	p = peer_find(e, &l, &r);
 	if (!p)
-		return urds_fail(URDS_ENOTCONN, "urds_reset: these two addresses have no connection");
+		return urds_fail(URDS_ENOTCONN,
+				 "urds_reset: these two addresses have no connection");
 	n = peer_reset(p);
 	engine_run_loop(e); /* the other end, if it is here */
 	peer_drop(p);

@@ -89,8 +89,9 @@ static int set_socket(struct urds_sock *s, int opt, const void *val, socklen_t l
 	case SO_RCVBUF:
 	case SO_RCVBUFFORCE:
 		urds_lock_acquire(&s->rx_lock);
-		urds_rxq_limit(&s->rxq, urds_sock_buf(as_size(v), system_max("/proc/sys/net/core/rmem_max"),
-						      opt == SO_RCVBUFFORCE, URDS_RCVBUF_STORED_MIN));
+		urds_rxq_limit(&s->rxq,
+			       urds_sock_buf(as_size(v), system_max("/proc/sys/net/core/rmem_max"),
+					     opt == SO_RCVBUFFORCE, URDS_RCVBUF_STORED_MIN));
 		urds_lock_release(&s->rx_lock);
 		return 0;
 	case SO_TIMESTAMP:
@@ -111,7 +112,8 @@ static int set_rds(struct urds_sock *s, int opt, const void *val, socklen_t len)
 	if (opt == URDS_OPT_CANCEL_SENT_TO) {
 		if (!s->node)
 			return -URDS_ENOTCONN;
-		if (len < sizeof(struct sockaddr_in) || urds_addr_from_sockaddr(&to.addr, &to.port, val, len) < 0)
+		if (len < sizeof(struct sockaddr_in) ||
+		    urds_addr_from_sockaddr(&to.addr, &to.port, val, len) < 0)
 			return -URDS_EINVAL;
 		sock_cancel(s, &to);
 		return 0;
@@ -149,14 +151,16 @@ int urds_setsockopt(struct urds_sock *s, int level, int opt, const void *val, so
 	if (!urds_enter(s, "urds_setsockopt"))
 		return -1;
 	cancel = urds_cancel_off();
-	rc = level == SOL_SOCKET ? set_socket(s, opt, val, len)
+	rc = level == SOL_SOCKET     ? set_socket(s, opt, val, len)
 	     : level == URDS_SOL_RDS ? set_rds(s, opt, val, len)
 				     : -URDS_ENOPROTOOPT;
 	urds_cancel_back(cancel);
 	urds_leave(s);
 	if (rc < 0)
 		return urds_fail(-rc, "urds_setsockopt: level %d option %d: %s", level, opt,
-				 rc == -URDS_ENOPROTOOPT ? "unknown" : "not valid with this value, or in this state");
+				 rc == -URDS_ENOPROTOOPT
+					 ? "unknown"
+					 : "not valid with this value, or in this state");
 	return rc;
 }
 
@@ -236,7 +240,9 @@ static int get_rds(struct urds_sock *s, int opt, void *val, socklen_t *len)
 	case URDS_OPT_TRANSPORT:
 		if (*len < sizeof v)
 			return -URDS_EINVAL;
-		v = s->transport >= 0 ? s->transport : s->node ? (is_loopback(&s->bound.at.addr) ? 3 : 2) : -1;
+		v = s->transport >= 0 ? s->transport
+		    : s->node	      ? (is_loopback(&s->bound.at.addr) ? 3 : 2)
+				      : -1;
 		break;
 	default:
 		return -URDS_ENOPROTOOPT;
@@ -250,13 +256,14 @@ int urds_getsockopt(struct urds_sock *s, int level, int opt, void *val, socklen_
 
 	if (!urds_enter(s, "urds_getsockopt"))
 		return -1;
-	rc = level == SOL_SOCKET ? get_socket(s, opt, val, len)
+	rc = level == SOL_SOCKET     ? get_socket(s, opt, val, len)
 	     : level == URDS_SOL_RDS ? get_rds(s, opt, val, len)
 				     : -URDS_ENOPROTOOPT;
 	urds_leave(s);
 	if (rc < 0)
 		return urds_fail(-rc, "urds_getsockopt: level %d option %d: %s", level, opt,
-				 rc == -URDS_ENOSPC ? "the buffer is too small; the length says what is needed"
-						    : "unknown, or the buffer is too small");
+				 rc == -URDS_ENOSPC
+					 ? "the buffer is too small; the length says what is needed"
+					 : "unknown, or the buffer is too small");
 	return rc;
 }

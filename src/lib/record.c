@@ -143,11 +143,12 @@ static void explain_owner(const struct urds_addr *a, const struct urds_owner *o,
 		snprintf(pid, sizeof(pid), "this process, pid %d", o->pid);
 	else
 		snprintf(pid, sizeof(pid), "pid %d", o->pid);
-	snprintf(why, cap,
-		 "%s is owned by %s (%s, user %s)%s: an address has one owner; stop it, or use another "
-		 "address of this host",
-		 text, pid, o->program, o->user,
-		 o->answered ? "" : ", which does not answer (stopped, or closing)");
+	snprintf(
+		why, cap,
+		"%s is owned by %s (%s, user %s)%s: an address has one owner; stop it, or use another "
+		"address of this host",
+		text, pid, o->program, o->user,
+		o->answered ? "" : ", which does not answer (stopped, or closing)");
 }
 
 /* Takes the name, or says who has it. A name without a listener is being taken or given up: wait. */

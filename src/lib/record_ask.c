@@ -68,7 +68,8 @@ static void program_name(struct urds_owner *o)
 static void set_limit(int fd, int opt, urds_ns end)
 {
 	urds_ns now = urds_clock_ns(), left = end > now ? end - now : 1000;
-	struct timeval tv = {(time_t)(left / URDS_SEC(1)), (suseconds_t)(left % URDS_SEC(1) / 1000)};
+	struct timeval tv = {(time_t)(left / URDS_SEC(1)),
+			     (suseconds_t)(left % URDS_SEC(1) / 1000)};
 
 	setsockopt(fd, SOL_SOCKET, opt, &tv, sizeof(tv));
 }

@@ -58,9 +58,10 @@ int urds_owner_list(struct sockaddr_storage *v, size_t cap)
 	int rc = 0;
 
 	if (!f)
-		return urds_fail(URDS_EACCES,
-				 "cannot read /proc/net/unix, where owners are found: %s; mount /proc",
-				 strerror(errno));
+		return urds_fail(
+			URDS_EACCES,
+			"cannot read /proc/net/unix, where owners are found: %s; mount /proc",
+			strerror(errno));
 	while (n < OWNERS_MAX && fgets(line, sizeof(line), f)) {
 		if (n == room) {
 			room = room ? room * 2 : 16;
@@ -128,10 +129,11 @@ static int dial(const struct urds_addr *a, urds_ns end)
 				 strerror(urds_err_to_errno(fd)));
 	if (!who.is_ours) {
 		urds_fds_close(fd);
-		return urds_fail(URDS_EACCES,
-				 "%s is owned by pid %d (%s) of user %s, which serves only that user "
-				 "and root: run this as %s",
-				 text, who.pid, who.program, who.user, who.user);
+		return urds_fail(
+			URDS_EACCES,
+			"%s is owned by pid %d (%s) of user %s, which serves only that user "
+			"and root: run this as %s",
+			text, who.pid, who.program, who.user, who.user);
 	}
 	return fd;
 }
@@ -143,15 +145,18 @@ static int lost(const struct urds_addr *a, int err)
 	urds_addr_format(text, sizeof(text), a);
 	if (err == -URDS_ENOTCONN)
 		return urds_fail(URDS_ENOTCONN,
-				 "the owner of %s closed the connection: it ended, or is overrun", text);
+				 "the owner of %s closed the connection: it ended, or is overrun",
+				 text);
 	if (err == -URDS_ETIMEDOUT)
 		return urds_fail(URDS_ETIMEDOUT, "the owner of %s does not answer: is it stopped?",
 				 text);
 	if (err == -URDS_EPROTO || err == -URDS_ESHORT)
-		return urds_fail(URDS_EPROTO,
-				 "the owner of %s speaks another version: use the tools of its release",
-				 text);
-	return urds_fail(-err, "asking the owner of %s: %s", text, strerror(urds_err_to_errno(err)));
+		return urds_fail(
+			URDS_EPROTO,
+			"the owner of %s speaks another version: use the tools of its release",
+			text);
+	return urds_fail(-err, "asking the owner of %s: %s", text,
+			 strerror(urds_err_to_errno(err)));
 }
 
 /* The next reply of @type. Return: its bytes, or -1 with the reason noted. */

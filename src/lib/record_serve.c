@@ -250,8 +250,8 @@ static void on_slot(struct urds_record_server *s, struct urds_rec_client *c, uns
 
 	for (turn = 0; turn < 16 && c->slots[i].sock && !c->is_dead; turn++) {
 		len = sizeof(from);
-		if (urds_recvfrom(c->slots[i].sock, NULL, 0, MSG_DONTWAIT,
-				  (struct sockaddr *)&from, &len) < 0)
+		if (urds_recvfrom(c->slots[i].sock, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&from,
+				  &len) < 0)
 			return;
 		pong(s, c, i, &from, len);
 	}

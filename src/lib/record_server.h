@@ -14,13 +14,15 @@
 #include "platform/lock.h"
 #include "platform/thread.h"
 
-#define URDS_REC_CLIENTS_MAX 16u /* full: the longest silent one of another user goes, then the caller */
-#define URDS_REC_FOREIGN_MAX 8u	 /* of them not ours: the owner's user always gets in */
-#define URDS_REC_FIRST_NS URDS_SEC(1) /* for the first request to come, and for another user's next one */
+#define URDS_REC_CLIENTS_MAX \
+	16u /* full: the longest silent one of another user goes, then the caller */
+#define URDS_REC_FOREIGN_MAX 8u /* of them not ours: the owner's user always gets in */
+#define URDS_REC_FIRST_NS \
+	URDS_SEC(1) /* for the first request to come, and for another user's next one */
 #define URDS_REC_IDLE_NS URDS_SEC(60) /* between requests of the same user */
 #define URDS_REC_DRAIN_NS URDS_SEC(5) /* for an answer to be read */
 #define URDS_REC_INFO_MAX (64u << 20) /* bytes of one answer */
-#define URDS_REC_SPIN_MS 1	      /* a ping's answer that soon is timed without the way through epoll */
+#define URDS_REC_SPIN_MS 1 /* a ping's answer that soon is timed without the way through epoll */
 
 struct urds_sock;
 

@@ -22,7 +22,8 @@
 #define URDS_POLL_ERR 4u    /* always reported */
 #define URDS_POLL_HUP 8u    /* always reported: both directions ended */
 #define URDS_POLL_RDHUP 16u /* the other end sends no more */
-#define URDS_POLL_LEVEL 32u /* to add() and rearm(): reported for as long as it is so, to every waiter */
+#define URDS_POLL_LEVEL \
+	32u /* to add() and rearm(): reported for as long as it is so, to every waiter */
 
 struct urds_poller;
 

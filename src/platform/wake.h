@@ -30,7 +30,8 @@ void urds_wake_ring(struct urds_wake *w);
 
 /* The same for one thread in particular, among several that wait: the ring stays, and brings every one of them out,
  * until that thread, in its @rung, takes it. */
-int urds_wake_init_held(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w));
+int urds_wake_init_held(struct urds_wake *w, struct urds_poller *p,
+			void (*rung)(struct urds_wake *w));
 /* Then look again at whatever a ring may be about. */
 void urds_wake_take(struct urds_wake *w);
 

@@ -33,7 +33,9 @@ static void abandon(struct call_thread *t)
 	struct urds_sock *s = w->holds;
 
 	t->state = CALL_IN;
-	if (w->list && atomic_load(&s->e->is_dead)) { /* the parent's, or leaked for our sake: nobody is there */
+	if (w->list &&
+	    atomic_load(
+		    &s->e->is_dead)) { /* the parent's, or leaked for our sake: nobody is there */
 		w->list = NULL;
 		w->is_asleep = false;
 		memset(&t->batch, 0, sizeof t->batch);
@@ -48,7 +50,8 @@ static void abandon(struct call_thread *t)
 		if (is_on_list(w->list, &w->req))
 			list_take_off(w->list, &w->req);
 		if (woken && w->list->first)
-			wait_list_wake(s->e, w->list, 1, 0); /* what it was woken for is another's now */
+			wait_list_wake(s->e, w->list, 1,
+				       0); /* what it was woken for is another's now */
 		urds_lock_release(w->lock);
 	}
 	urds_poller_dispatch(&t->batch);
@@ -84,7 +87,8 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *c, void *arg)
 	if (_Unwind_GetCFA(c) > w->frame) {
 		/* @frame is in the one before. */
 		w->is_passed = true;
-		w->is_found = _Unwind_FindEnclosingFunction((void *)w->ip) == (void *)(uintptr_t)waiter_wait;
+		w->is_found = _Unwind_FindEnclosingFunction((void *)w->ip) ==
+			      (void *)(uintptr_t)waiter_wait;
 		return _URC_END_OF_STACK;
 	}
 	w->ip = _Unwind_GetIP(c) - 1;

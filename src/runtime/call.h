@@ -18,19 +18,22 @@ struct call_thread {
 	volatile sig_atomic_t state; /* enum call_state */
 	volatile sig_atomic_t below; /* the state to go back to: CALL_BLOCKED in a handler's call */
 	bool is_loop;		     /* the loop thread */
-	bool saw_lead, takes_lead;   /* the loop thread: met a ring for the leader; there is none any more */
-	struct urds_ctx *leads;	     /* drives it as the leader: needs no bell; or NULL */
-	unsigned misses, skipped;    /* spins */
-	bool has_sent;		     /* since the last spin: this is no stream */
-	bool has_waited;	     /* since the last send: that is in no burst */
-	bool has_key;		     /* its end is watched for */
-	char *frame;		     /* of the wait */
-	volatile uintptr_t *mark;    /* in that frame; holds its own address + serial while the frame lives */
+	bool saw_lead,
+		takes_lead; /* the loop thread: met a ring for the leader; there is none any more */
+	struct urds_ctx *leads;	  /* drives it as the leader: needs no bell; or NULL */
+	unsigned misses, skipped; /* spins */
+	bool has_sent;		  /* since the last spin: this is no stream */
+	bool has_waited;	  /* since the last send: that is in no burst */
+	bool has_key;		  /* its end is watched for */
+	char *frame;		  /* of the wait */
+	volatile uintptr_t
+		*mark; /* in that frame; holds its own address + serial while the frame lives */
 	uintptr_t serial;
 	struct urds_poll_batch batch;
 };
 
-extern _Thread_local struct call_thread call_me __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern _Thread_local struct call_thread call_me
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 bool call_enter_slow(void);
 

@@ -15,7 +15,15 @@
 #include "platform/futex.h"
 #include "platform/random.h"
 
-enum todo_kind { TODO_DIAL, TODO_CLOSE, TODO_RESET, TODO_TRANSMIT, TODO_RECEIVE, TODO_CHECK, TODO_PARKED };
+enum todo_kind {
+	TODO_DIAL,
+	TODO_CLOSE,
+	TODO_RESET,
+	TODO_TRANSMIT,
+	TODO_RECEIVE,
+	TODO_CHECK,
+	TODO_PARKED
+};
 
 struct todo {
 	size_t n;
@@ -82,7 +90,8 @@ void path_role_take(struct path *h)
 			continue;
 		}
 		/* The holder lost its CPU: let it run. */
-		urds_futex_wait(&h->role.word, atomic_load_explicit(&h->role.word, memory_order_relaxed),
+		urds_futex_wait(&h->role.word,
+				atomic_load_explicit(&h->role.word, memory_order_relaxed),
 				urds_clock_ns() + URDS_US(50));
 	}
 }
@@ -202,11 +211,12 @@ static void restarted(struct peer *p, struct path *h)
 	}
 }
 
-static void carry_out(struct peer *p, const struct urds_peer_out *out, struct urds_link *l, struct todo *t);
+static void carry_out(struct peer *p, const struct urds_peer_out *out, struct urds_link *l,
+		      struct todo *t);
 
 /* No memory for the path that an action is about: as if the network had failed. */
-static void fail(struct peer *p, enum urds_peer_act a, unsigned slot, unsigned k, struct urds_link *l,
-		 struct todo *t)
+static void fail(struct peer *p, enum urds_peer_act a, unsigned slot, unsigned k,
+		 struct urds_link *l, struct todo *t)
 {
 	struct urds_peer_out more = {0};
 
@@ -222,7 +232,8 @@ static void fail(struct peer *p, enum urds_peer_act a, unsigned slot, unsigned k
 }
 
 /* Peer lock held. @l: the link the event was about, or NULL. */
-static void carry_out(struct peer *p, const struct urds_peer_out *out, struct urds_link *l, struct todo *t)
+static void carry_out(struct peer *p, const struct urds_peer_out *out, struct urds_link *l,
+		      struct todo *t)
 {
 	for (size_t i = 0; i < out->n; i++) {
 		unsigned slot = out->v[i].slot, k = out->v[i].k;
@@ -284,7 +295,8 @@ static void carry_out(struct peer *p, const struct urds_peer_out *out, struct ur
 		case URDS_ACT_KIND:
 			atomic_store(&h->kind, urds_peer_slot(&p->core, slot)->kind);
 			if (atomic_load(&h->kind) == URDS_KIND_URDS)
-				h->rx.urds = true; /* only its own probes bring this: rx role held */
+				h->rx.urds =
+					true; /* only its own probes bring this: rx role held */
 			atomic_store(&h->wants_sample, true);
 			add(t, TODO_TRANSMIT, h, NULL);
 			break;
@@ -292,7 +304,8 @@ static void carry_out(struct peer *p, const struct urds_peer_out *out, struct ur
 			restarted(p, h);
 			break;
 		case URDS_ACT_UNDO:
-			urds_path_rx_undo(&h->rx); /* only its own probes bring this: rx role held */
+			urds_path_rx_undo(
+				&h->rx); /* only its own probes bring this: rx role held */
 			break;
 		case URDS_ACT_CHECK:
 			add(t, TODO_CHECK, h, NULL);
@@ -303,16 +316,16 @@ static void carry_out(struct peer *p, const struct urds_peer_out *out, struct ur
 
 static void do_todo(struct peer *p, struct todo *t);
 
-#define PEER_EVENT(p, link, call)                                     \
-	do {                                                          \
-		struct urds_peer_out out = {0};                       \
-		struct todo todo = {0};                               \
-		urds_lock_acquire(&(p)->lock);                        \
-		call;                                                 \
-		carry_out((p), &out, (link), &todo);                  \
-		urds_lock_release(&(p)->lock);                        \
-		do_todo((p), &todo);                                  \
-		peer_rearm((p), urds_clock_ns());                     \
+#define PEER_EVENT(p, link, call)                    \
+	do {                                         \
+		struct urds_peer_out out = {0};      \
+		struct todo todo = {0};              \
+		urds_lock_acquire(&(p)->lock);       \
+		call;                                \
+		carry_out((p), &out, (link), &todo); \
+		urds_lock_release(&(p)->lock);       \
+		do_todo((p), &todo);                 \
+		peer_rearm((p), urds_clock_ns());    \
 	} while (0)
 
 /* In memory if the other address is ours too by now. */
@@ -375,7 +388,8 @@ static void dial(struct peer *p, struct path *h)
 	h->dials = &call;
 	urds_lock_release(&p->lock);
 	rc = off ? -URDS_ECANCELED
-		 : t->connect->dial(t, &p->core.local, &p->core.remote, lane, marked(p, h->slot), &l);
+		 : t->connect->dial(t, &p->core.local, &p->core.remote, lane, marked(p, h->slot),
+				    &l);
 	urds_lock_acquire(&p->lock);
 	if (!dial_returned(h, &call, rc < 0 ? NULL : l) && rc == 0) {
 		unsigned state = urds_peer_slot(&p->core, h->slot)->state;
@@ -393,7 +407,8 @@ static void dial(struct peer *p, struct path *h)
 	if (rc < 0) {
 		peer_drop(p);
 		PEER_EVENT(p, NULL,
-			   urds_peer_dialled(&p->core, h->slot, false, urds_clock_ns(), urds_random64(), &out));
+			   urds_peer_dialled(&p->core, h->slot, false, urds_clock_ns(),
+					     urds_random64(), &out));
 	}
 }
 
@@ -409,7 +424,8 @@ void path_check(struct path *h)
 		silence = l->t->data->silence(l);
 	path_role_leave(h);
 	if (l && silence != URDS_UNKNOWN)
-		PEER_EVENT(p, NULL, urds_peer_silence(&p->core, h->slot, silence, urds_clock_ns(), &out));
+		PEER_EVENT(p, NULL,
+			   urds_peer_silence(&p->core, h->slot, silence, urds_clock_ns(), &out));
 }
 
 static void do_todo(struct peer *p, struct todo *t)
@@ -452,13 +468,15 @@ void path_want(struct path *h)
 void path_heard(struct path *h, bool has_probe)
 {
 	atomic_store(&h->rest_at, urds_clock_ns() + h->peer->e->cfg.rest_ns);
-	PEER_EVENT(h->peer, NULL, urds_peer_heard(&h->peer->core, h->slot, has_probe, urds_clock_ns(), &out));
+	PEER_EVENT(h->peer, NULL,
+		   urds_peer_heard(&h->peer->core, h->slot, has_probe, urds_clock_ns(), &out));
 }
 
 void path_probed(struct path *h, bool is_answer, const struct urds_probe *probe)
 {
-	PEER_EVENT(h->peer, NULL,
-		   urds_peer_probed(&h->peer->core, h->slot, is_answer, probe, urds_clock_ns(), &out));
+	PEER_EVENT(
+		h->peer, NULL,
+		urds_peer_probed(&h->peer->core, h->slot, is_answer, probe, urds_clock_ns(), &out));
 }
 
 void path_end(struct path *h)
@@ -470,9 +488,12 @@ void path_end(struct path *h)
 
 	path_role_take(h);
 	l = atomic_load(&h->link);
-	if (atomic_load(&h->kind) == URDS_KIND_KERNEL && how == URDS_CLOSE_NOW && l->end == URDS_LINK_EOF)
-		read = l->t->data->acked(l); /* before the sample below, which tells owners at least as far */
-	atomic_store(&h->wants_sample, true); /* what TCP proves acknowledged is not sent again (W10) */
+	if (atomic_load(&h->kind) == URDS_KIND_KERNEL && how == URDS_CLOSE_NOW &&
+	    l->end == URDS_LINK_EOF)
+		read = l->t->data->acked(
+			l); /* before the sample below, which tells owners at least as far */
+	atomic_store(&h->wants_sample,
+		     true); /* what TCP proves acknowledged is not sent again (W10) */
 	path_release_acked(h, l);
 	urds_lock_acquire(&h->append);
 	if (read != URDS_UNKNOWN)
@@ -490,8 +511,10 @@ void path_end(struct path *h)
 	l->t->connect->close(l, how);
 	urds_count(p->e, URDS_C_conn_reset, 1);
 	if (h->slot == 0)
-		peer_new_map(p, NULL); /* what it said of its ports may not hold any more (C2, C3) */
-	PEER_EVENT(p, NULL, urds_peer_down(&p->core, h->slot, urds_clock_ns(), urds_random64(), &out));
+		peer_new_map(p,
+			     NULL); /* what it said of its ports may not hold any more (C2, C3) */
+	PEER_EVENT(p, NULL,
+		   urds_peer_down(&p->core, h->slot, urds_clock_ns(), urds_random64(), &out));
 }
 
 /* ---------------------------------------------------------------- parked connections */
@@ -607,7 +630,8 @@ static void on_connected(struct urds_link *l, int err)
 			if (err < 0 || is_stale)
 				add(&todo, TODO_CLOSE, NULL, l);
 			if (!is_stale)
-				urds_peer_dialled(&p->core, h->slot, err == 0, urds_clock_ns(), urds_random64(), &out);
+				urds_peer_dialled(&p->core, h->slot, err == 0, urds_clock_ns(),
+						  urds_random64(), &out);
 		}
 	});
 	peer_drop(p);

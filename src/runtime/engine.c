@@ -298,7 +298,8 @@ undo_node:
 	return rc;
 }
 
-int node_get(struct urds_ctx *e, const struct urds_addr *a, struct urds_sock *s, const struct urds_endpoint *at)
+int node_get(struct urds_ctx *e, const struct urds_addr *a, struct urds_sock *s,
+	     const struct urds_endpoint *at)
 {
 	void *record = NULL;
 	struct node *n;
@@ -359,7 +360,8 @@ static void count_unsent(struct peer *p, void *arg)
 		if (!h)
 			continue;
 		if (!atomic_load(&h->link)) {
-			a->unsent += urds_log_has_pending(&h->tx.log) && (a->unlinked_too || is_dialled(h));
+			a->unsent += urds_log_has_pending(&h->tx.log) &&
+				     (a->unlinked_too || is_dialled(h));
 			continue;
 		}
 		a->links++;

@@ -31,6 +31,7 @@ struct path;
 /* ---------------------------------------------------------------- counters */
 
 /* In the order and with the names that rds-info prints, then ours. */
+/* clang-format off */
 #define URDS_COUNTERS(X) \
 	X(conn_reset) X(recv_drop_bad_checksum) X(recv_drop_old_seq) X(recv_drop_no_sock) \
 	X(recv_drop_dead_sock) X(recv_deliver_raced) X(recv_delivered) X(recv_queued) \
@@ -46,22 +47,23 @@ struct path;
 	X(send_retransmitted) X(peer_dead) X(peer_restarted) X(conn_parked) X(conn_evicted) \
 	X(conn_promoted) X(conn_refused) X(conn_protocol_error) X(pong_dropped) X(sock_overflowed) \
 	X(tx_calls) X(rx_calls) X(poll_calls) X(spin_hits) X(spin_misses) X(gathered) X(acks_sent)
+/* clang-format on */
 
 enum urds_counter {
 #define X(name) URDS_C_##name,
 	URDS_COUNTERS(X)
 #undef X
-	URDS_C_MAX
+		URDS_C_MAX
 };
 
 extern const char *const urds_counter_names[URDS_C_MAX];
 
 /* Counters with one writer at a time, which need no locked instruction. */
 enum path_counter {
-	PATH_C_tx_calls,	/* role */
-	PATH_C_send_queued,	/* append */
-	PATH_C_copy_from_user,	/* append */
-	PATH_C_rx_calls,	/* rx role, as the rest */
+	PATH_C_tx_calls,       /* role */
+	PATH_C_send_queued,    /* append */
+	PATH_C_copy_from_user, /* append */
+	PATH_C_rx_calls,       /* rx role, as the rest */
 	PATH_C_recv_queued,
 	PATH_C_acks_sent,
 	PATH_C_MAX
@@ -69,7 +71,8 @@ enum path_counter {
 
 static inline void urds_count_own(_Atomic uint64_t *c, uint64_t n)
 {
-	atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
+	atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n,
+			      memory_order_relaxed);
 }
 
 /* ---------------------------------------------------------------- sockets */
@@ -80,15 +83,15 @@ struct wait_list;
  * cancellation leaves it linked, and the next call or the thread's end takes it off. */
 struct waiter {
 	struct urds_request req;
-	struct wait_list *list;	  /* the one it is on, or NULL */
-	struct urds_lock *lock;	  /* that guards the list */
-	struct urds_sock *holds;  /* the call's references, given back with it if it is abandoned; */
-	struct peer *holds_peer;  /* either may be NULL */
-	bool is_any;		  /* counted in holds->any_waiters */
-	bool is_room;		  /* counted in ctx.room_waiters */
+	struct wait_list *list;	 /* the one it is on, or NULL */
+	struct urds_lock *lock;	 /* that guards the list */
+	struct urds_sock *holds; /* the call's references, given back with it if it is abandoned; */
+	struct peer *holds_peer; /* either may be NULL */
+	bool is_any;		 /* counted in holds->any_waiters */
+	bool is_room;		 /* counted in ctx.room_waiters */
 	struct waiter *asleep_next, *asleep_prev; /* sleepers_lock */
-	bool is_asleep;		  /* on the list of sleepers */
-	uint16_t port;		  /* waiting for this remote port to clear; 0: for room, or for a message */
+	bool is_asleep;				  /* on the list of sleepers */
+	uint16_t port; /* waiting for this remote port to clear; 0: for room, or for a message */
 };
 
 struct wait_list {
@@ -105,9 +108,9 @@ struct urds_sock {
 	struct urds_ctx *e;
 	struct urds_sock *next, *prev; /* table lock */
 	struct node *node;	       /* once bound */
-	_Atomic bool is_closed; /* calls fail with EBADF */
-	bool is_gone;		/* table lock: out of all tables */
-	bool has_left;		/* a port, when a bind failed half-way: it may have sent before */
+	_Atomic bool is_closed;	       /* calls fail with EBADF */
+	bool is_gone;		       /* table lock: out of all tables */
+	bool has_left; /* a port, when a bind failed half-way: it may have sent before */
 	_Atomic bool is_nonblock;
 	_Atomic bool is_watched; /* a descriptor exists and may be polled */
 	uint32_t forks;		 /* sock_forks when it was made */
@@ -118,17 +121,17 @@ struct urds_sock {
 
 	struct urds_txq txq;
 	struct wait_list tx_waiters;
-	uint64_t emptied; /* tx_lock: counter send_queue_empty */
+	uint64_t emptied;	      /* tx_lock: counter send_queue_empty */
 	struct urds_endpoint peer_at; /* connect(); port may be 0 */
 	bool has_peer;
-	struct path *to;	/* where the last message went; holds a reference on its peer */
+	struct path *to; /* where the last message went; holds a reference on its peer */
 	struct urds_addr to_addr;
 
 	urds_ns rcvtimeo, sndtimeo; /* 0: for ever */
-	struct path *hot;	    /* rx_lock: the path that delivered last; holds a reference on its peer */
+	struct path *hot; /* rx_lock: the path that delivered last; holds a reference on its peer */
 	_Atomic uint32_t any_waiters; /* sock_wait() calls, on rx_waiters with port ANY_EVENT */
 	uint64_t inode;
-	int fds[2]; /* [0] is the application's; -1: none */
+	int fds[2];			 /* [0] is the application's; -1: none */
 	struct urds_ready_token token;	 /* readable */
 	struct urds_ready_token blocked; /* not writable: the pair is filled */
 	uint32_t options;		 /* SOCK_OPT_* */
@@ -144,39 +147,42 @@ enum { SOCK_OPT_RECVERR = 1, SOCK_OPT_CONG_MONITOR = 2, SOCK_OPT_TIMESTAMP = 4 }
 struct path {
 	struct peer *peer;
 	uint8_t slot;
-	_Atomic uint8_t kind; /* enum urds_peer_kind of the connection */
+	_Atomic uint8_t kind;	/* enum urds_peer_kind of the connection */
 	_Atomic bool must_drop; /* the connection is to be ended by the holder of the rx role */
 	_Atomic bool ack_timer; /* delayed ack armed */
 	_Atomic bool is_dirty;	/* on the dirty list: messages gathered, not transmitted */
 	_Atomic bool is_ready;	/* on the ready list: the transport may hold more bytes */
-	_Atomic(struct urds_link *) link; /* set under peer lock + tx role; cleared under rx role + tx role */
-	struct urds_link *dialling;	  /* peer lock */
-	struct dial_call *dials;	  /* peer lock: threads inside the transport's dial() */
+	_Atomic(struct urds_link *)
+		link; /* set under peer lock + tx role; cleared under rx role + tx role */
+	struct urds_link *dialling; /* peer lock */
+	struct dial_call *dials;    /* peer lock: threads inside the transport's dial() */
 
 	struct urds_lock append;
 	struct urds_tx_role role;
 	struct urds_path_tx tx;
 	_Atomic uint64_t counts[PATH_C_MAX];
-	_Atomic uint32_t gathered;   /* wire bytes appended since the last transmit */
-	_Atomic uint32_t unreleased; /* append to write: wire bytes appended since the log was last empty; a hint */
+	_Atomic uint32_t gathered; /* wire bytes appended since the last transmit */
+	_Atomic uint32_t
+		unreleased; /* append to write: wire bytes appended since the log was last empty; a hint */
 	_Atomic urds_ns gather_until; /* what was gathered is to go out */
-	_Atomic bool is_tx_short;    /* role to write: a send is under way, or could not take all */
-	_Atomic bool wants_sample;   /* release what is acknowledged; ask a kernel's TCP first */
-	_Atomic bool wants_ack;	     /* ask an urds peer for an acknowledgement */
-	_Atomic bool wants_room;     /* a watched socket is full: look often */
+	_Atomic bool is_tx_short;  /* role to write: a send is under way, or could not take all */
+	_Atomic bool wants_sample; /* release what is acknowledged; ask a kernel's TCP first */
+	_Atomic bool wants_ack;	   /* ask an urds peer for an acknowledgement */
+	_Atomic bool wants_room;   /* a watched socket is full: look often */
 	_Atomic bool poll_armed;
-	_Atomic bool rx_ended;	     /* an end was reported: read on until it is met */
-	_Atomic int peer_cpu;	     /* where the peer's packets come in, plus 1; 0: not known */
-	uint8_t cpu_age;	     /* rx role: drives since that was read */
-	struct urds_link *rx_link;   /* rx role: the one read last; compared only */
-	_Atomic uint64_t poll_key;   /* rx role to write: of that one's events, or 0 (urds_poller_key()) */
-	bool rx_fresh;		     /* rx role: not read to its end once: what was reported before is unknown */
-	bool is_heard;		     /* rx role: a header has come on this connection */
-	bool rx_posted;		     /* rx role: the transport holds our buffers */
-	bool keeps_chunk;	     /* rx role: counted in ctx.kept_chunks */
+	_Atomic bool rx_ended;	   /* an end was reported: read on until it is met */
+	_Atomic int peer_cpu;	   /* where the peer's packets come in, plus 1; 0: not known */
+	uint8_t cpu_age;	   /* rx role: drives since that was read */
+	struct urds_link *rx_link; /* rx role: the one read last; compared only */
+	_Atomic uint64_t
+		poll_key; /* rx role to write: of that one's events, or 0 (urds_poller_key()) */
+	bool rx_fresh;	/* rx role: not read to its end once: what was reported before is unknown */
+	bool is_heard;	/* rx role: a header has come on this connection */
+	bool rx_posted; /* rx role: the transport holds our buffers */
+	bool keeps_chunk;	       /* rx role: counted in ctx.kept_chunks */
 	_Atomic uint64_t rx_completed; /* bytes of a posted read, plus 1 */
-	_Atomic bool is_ending;	     /* orderly close under way: nothing is sent any more */
-	urds_ns end_by;		     /* peer lock: when that is given up */
+	_Atomic bool is_ending;	       /* orderly close under way: nothing is sent any more */
+	urds_ns end_by;		       /* peer lock: when that is given up */
 
 	struct urds_tx_role rx_role; /* exclusion and a note, for the receive half */
 	struct urds_path_rx rx;
@@ -187,8 +193,9 @@ struct path {
 	urds_ns poll_at, ack_at;     /* peer lock; URDS_NEVER: not armed */
 
 	struct path *dirty_next, *ready_next;
-	_Atomic urds_ns rest_at; /* when it is to rest, or to give its chunk back; URDS_NEVER: nothing of it is due */
-	uint64_t rest_mark;	 /* peer lock: what had passed when that was set */
+	_Atomic urds_ns
+		rest_at; /* when it is to rest, or to give its chunk back; URDS_NEVER: nothing of it is due */
+	uint64_t rest_mark; /* peer lock: what had passed when that was set */
 };
 
 struct parked_link {
@@ -211,16 +218,16 @@ struct peer {
 		uint8_t kind;
 		bool is_missed; /* its connection has something, and there was no memory */
 	} rest;
-	struct path **more;	/* slots 1..7, or NULL */
-	struct parked_link *parked; /* URDS_PARKED_MAX, or NULL */
-	struct urds_remotemap rmap; /* peer lock */
-	_Atomic uint32_t congested; /* rmap.congested, to be read without the lock */
-	struct wait_list cong_waiters;	/* peer lock */
-	struct urds_remembered *past;	/* its former self, or NULL */
-	urds_ns deadline;		/* timer lock */
-	uint32_t heap_at;		/* timer lock; 0: not in the heap */
-	bool is_gone;			/* table lock: out of the table */
-	_Atomic bool is_loop;		/* both ends are ours: connections run in memory */
+	struct path **more;	       /* slots 1..7, or NULL */
+	struct parked_link *parked;    /* URDS_PARKED_MAX, or NULL */
+	struct urds_remotemap rmap;    /* peer lock */
+	_Atomic uint32_t congested;    /* rmap.congested, to be read without the lock */
+	struct wait_list cong_waiters; /* peer lock */
+	struct urds_remembered *past;  /* its former self, or NULL */
+	urds_ns deadline;	       /* timer lock */
+	uint32_t heap_at;	       /* timer lock; 0: not in the heap */
+	bool is_gone;		       /* table lock: out of the table */
+	_Atomic bool is_loop;	       /* both ends are ours: connections run in memory */
 };
 
 struct node {
@@ -252,7 +259,8 @@ struct urds_ctx {
 	struct engine_config cfg;
 	struct urds_pool pool;
 	struct urds_poller *poller;
-	struct urds_wake lead_wake, loop_wake; /* for the leader and the loop thread, in the poller */
+	struct urds_wake lead_wake,
+		loop_wake; /* for the leader and the loop thread, in the poller */
 	struct urds_transport *tcp, *loop;
 	uint32_t incarnation;
 	_Atomic bool is_dead;	 /* fork child, or shut down */
@@ -264,7 +272,7 @@ struct urds_ctx {
 	struct peer **heads;
 	uint32_t heads_size, npeers;
 	_Atomic uint32_t kept_chunks; /* held by idle paths because messages in them are unread */
-	struct urds_memory past; /* table lock: counters of collected peers */
+	struct urds_memory past;      /* table lock: counters of collected peers */
 	struct urds_bindtab bound;
 	struct urds_sock *socks;
 	_Atomic uint32_t nsocks; /* not freed yet */
@@ -283,29 +291,32 @@ struct urds_ctx {
 	struct urds_doorbell loop_bell, flush_bell;
 	struct urds_doorbell lead_bell; /* the leader, while it is in the poller */
 	_Atomic bool stop;
-	_Atomic urds_ns led_since;   /* a blocked call has been in the poller since then: the loop thread keeps out;
+	_Atomic urds_ns
+		led_since; /* a blocked call has been in the poller since then: the loop thread keeps out;
 				      * 0: none */
-	_Atomic bool is_busy;	     /* since the loop thread looked last, a caller has read the wire */
-	_Atomic uintptr_t leader;    /* the thread of the blocked call that is the leader; 0: none */
-	_Atomic bool lead_lost;	     /* a leader was replaced and has not been seen since */
-	_Atomic bool lead_inside;    /* the leader is in the poller */
+	_Atomic bool is_busy; /* since the loop thread looked last, a caller has read the wire */
+	_Atomic uintptr_t leader; /* the thread of the blocked call that is the leader; 0: none */
+	_Atomic bool lead_lost;	  /* a leader was replaced and has not been seen since */
+	_Atomic bool lead_inside; /* the leader is in the poller */
 	_Atomic uint32_t loop_polls; /* 1: the loop thread is in the poller */
-	_Atomic uint32_t watchers;   /* sockets with a descriptor somebody may poll: then the loop thread drives */
+	_Atomic uint32_t
+		watchers; /* sockets with a descriptor somebody may poll: then the loop thread drives */
 	_Atomic uint32_t room_waiters; /* calls that wait for room in a send buffer */
 	_Atomic uint32_t nsleepers;
 	struct urds_lock sleepers_lock;
-	struct waiter *sleepers; /* blocked calls asleep on their futex */
-	struct urds_lock node_lock;   /* making nodes */
-	struct urds_lock start_lock;  /* starting threads, making descriptors */
+	struct waiter *sleepers;     /* blocked calls asleep on their futex */
+	struct urds_lock node_lock;  /* making nodes */
+	struct urds_lock start_lock; /* starting threads, making descriptors */
 
 	_Atomic uint64_t counters[URDS_C_MAX];
 	_Atomic uint64_t lead_polls; /* the leader's part of poll_calls */
-	struct urds_ctx *next; /* list of contexts, for fork and exit */
+	struct urds_ctx *next;	     /* list of contexts, for fork and exit */
 
 	/* Ownership records (lib/): taken before the port, dropped after it. May be NULL. */
 	int (*take_record)(struct node *n);
 	void (*drop_record)(void *record);
-	void (*stop_records)(struct urds_ctx *e); /* the first step of the end: nobody asks any more */
+	void (*stop_records)(
+		struct urds_ctx *e); /* the first step of the end: nobody asks any more */
 
 	/* Test hook: every message queued at a socket, before its ack can go out. NULL in production. */
 	void (*on_queued)(void *arg, const struct urds_addr *from, const struct urds_rx_item *it);
@@ -324,13 +335,15 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns);
 /* Starts the loop thread if it does not run. 0 or negative. */
 int engine_start(struct urds_ctx *e);
 /* Owns @a: listens, and gives @s port @at->port of it (NULL: nothing). Return: 0 or negative. */
-int node_get(struct urds_ctx *e, const struct urds_addr *a, struct urds_sock *s, const struct urds_endpoint *at);
+int node_get(struct urds_ctx *e, const struct urds_addr *a, struct urds_sock *s,
+	     const struct urds_endpoint *at);
 struct node *node_find(struct urds_ctx *e, const struct urds_addr *a); /* table lock */
 
 /* ---- peers.c */
 /* The peer @remote of @n, made if missing; holds a reference for the caller. NULL: no memory or too many. */
 struct peer *peer_get(struct node *n, const struct urds_addr *remote);
-struct peer *peer_find(struct urds_ctx *e, const struct urds_addr *local, const struct urds_addr *remote);
+struct peer *peer_find(struct urds_ctx *e, const struct urds_addr *local,
+		       const struct urds_addr *remote);
 void peer_hold(struct peer *p);
 void peer_drop(struct peer *p);
 /* Path @slot of @p, made if missing; NULL: no memory. Lives as long as the peer. */
@@ -360,10 +373,10 @@ void peer_each(struct urds_ctx *e, void (*fn)(struct peer *p, void *arg), void *
 
 /* ---- conn.c: events of connections */
 extern const struct urds_link_sink engine_sink;
-void path_want(struct path *p);	     /* something is queued and the path is down */
+void path_want(struct path *p);			 /* something is queued and the path is down */
 void path_heard(struct path *p, bool has_probe); /* rx role held */
 void path_probed(struct path *p, bool is_answer, const struct urds_probe *probe); /* rx role held */
-void path_end(struct path *p);	     /* rx role held: the connection is gone */
+void path_end(struct path *p); /* rx role held: the connection is gone */
 /* Asks the transport whether the other end still answers. */
 void path_check(struct path *p);
 /* Policy's own deadlines. */
@@ -480,16 +493,18 @@ static inline bool sock_is_of_this_process(const struct urds_sock *s)
 	return s->forks == atomic_load_explicit(&sock_forks, memory_order_relaxed);
 }
 /* The usual case of the next two, for which no reference on @s is needed. False: nothing was done, take the long way. */
-bool sock_send_quick(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *v, bool more);
+bool sock_send_quick(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *v,
+		     bool more);
 /* Return: 0, -URDS_EAGAIN: nothing was done, take the long way, or another error, which is the call's. */
-int sock_recv_quick(struct urds_sock *s, void *buf, size_t cap, bool dontwait, struct urds_endpoint *from, size_t *len);
+int sock_recv_quick(struct urds_sock *s, void *buf, size_t cap, bool dontwait,
+		    struct urds_endpoint *from, size_t *len);
 /* @len bytes of @iov to @to. Return: 0 or negative. */
-int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *iov, size_t n,
-	      size_t len, bool dontwait, bool more);
+int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *iov,
+	      size_t n, size_t len, bool dontwait, bool more);
 /* Waits on @l (lock held on entry, released on return) until woken. The caller has a reference on @s and, unless it
  * is NULL, @p, and, @room, is counted in room_waiters: all of which is given back when the call is abandoned in here. */
-int sock_wait_on(struct urds_sock *s, struct wait_list *l, struct urds_lock *lock, struct peer *p, uint16_t port,
-		 bool room, urds_ns deadline, struct path *spin) URDS_RELEASES(lock);
+int sock_wait_on(struct urds_sock *s, struct wait_list *l, struct urds_lock *lock, struct peer *p,
+		 uint16_t port, bool room, urds_ns deadline, struct path *spin) URDS_RELEASES(lock);
 /* Takes (or, @peek, borrows with a reference) the next message. */
 int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool peek);
 bool sock_has_queued(struct urds_sock *s);
@@ -498,7 +513,7 @@ void sock_recv_done(struct urds_rxq_ent *m);
 int sock_wait(struct urds_sock *s, int events, urds_ns deadline);
 enum { SOCK_IN = 1, SOCK_OUT = 2 };
 void sock_cancel(struct urds_sock *s, const struct urds_endpoint *to);
-void sock_freed(struct urds_sock *s, uint64_t bytes); /* acknowledged */
+void sock_freed(struct urds_sock *s, uint64_t bytes);		 /* acknowledged */
 void sock_rx_news(struct urds_sock *s, unsigned news, size_t n); /* rx_lock held: wake readers */
 bool sock_flip(struct urds_sock *s, bool congested); /* rx_lock held; true: the map changed */
 

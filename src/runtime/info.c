@@ -75,7 +75,8 @@ static const enum urds_counter of_path[PATH_C_MAX] = {
 void path_counted(struct path *h)
 {
 	for (int i = 0; i < PATH_C_MAX; i++)
-		urds_count(h->peer->e, of_path[i], atomic_load_explicit(&h->counts[i], memory_order_relaxed));
+		urds_count(h->peer->e, of_path[i],
+			   atomic_load_explicit(&h->counts[i], memory_order_relaxed));
 }
 
 static void add_paths(struct peer *p, void *arg)
@@ -86,7 +87,8 @@ static void add_paths(struct peer *p, void *arg)
 		struct path *h = peer_path_get(p, i, false);
 
 		for (int k = 0; h && k < PATH_C_MAX; k++)
-			sum[of_path[k]] += atomic_load_explicit(&h->counts[k], memory_order_relaxed);
+			sum[of_path[k]] +=
+				atomic_load_explicit(&h->counts[k], memory_order_relaxed);
 	}
 }
 
@@ -160,8 +162,8 @@ static void connection(struct peer *p, void *arg)
 	put(o, el);
 }
 
-static void put_msg(struct out *o, uint64_t seq, uint32_t len, const struct urds_addr *l, uint16_t lport,
-		    const struct urds_addr *f, uint16_t fport)
+static void put_msg(struct out *o, uint64_t seq, uint32_t len, const struct urds_addr *l,
+		    uint16_t lport, const struct urds_addr *f, uint16_t fport)
 {
 	uint8_t el[50] = {0}, *at = el;
 
@@ -174,7 +176,8 @@ static void put_msg(struct out *o, uint64_t seq, uint32_t len, const struct urds
 	put(o, el);
 }
 
-static void logged(void *arg, uint64_t seq, const struct urds_log_ent *en, uint16_t sport, bool sent)
+static void logged(void *arg, uint64_t seq, const struct urds_log_ent *en, uint16_t sport,
+		   bool sent)
 {
 	struct out *o = arg;
 	bool want_sent = o->id == INFO_RETRANS || o->id == INFO6_RETRANS;
@@ -213,9 +216,11 @@ static void received(struct out *o)
 			continue;
 		urds_lock_acquire(&s->rx_lock);
 		for (uint32_t i = 0; i < s->rxq.count; i++) {
-			const struct urds_rxq_ent *m = &s->rxq.ring[(s->rxq.head + i) & (s->rxq.cap - 1)];
+			const struct urds_rxq_ent *m =
+				&s->rxq.ring[(s->rxq.head + i) & (s->rxq.cap - 1)];
 
-			put_msg(o, 0, m->len, &s->bound.at.addr, s->bound.at.port, &m->from, m->sport);
+			put_msg(o, 0, m->len, &s->bound.at.addr, s->bound.at.port, &m->from,
+				m->sport);
 		}
 		urds_lock_release(&s->rx_lock);
 	}

@@ -121,7 +121,8 @@ static void *block_get(struct urds_mem *m, unsigned blocks)
 		at = 0;
 	if (r) {
 		r->free &= ~run_mask(blocks, (unsigned)at);
-		atomic_fetch_add_explicit(&p->used, (uint64_t)blocks * URDS_BLOCK_BYTES, memory_order_relaxed);
+		atomic_fetch_add_explicit(&p->used, (uint64_t)blocks * URDS_BLOCK_BYTES,
+					  memory_order_relaxed);
 		got = r->base + (size_t)at * URDS_BLOCK_BYTES;
 	}
 	urds_lock_release(&p->lock);
@@ -140,7 +141,8 @@ static void block_put(struct urds_mem *m, void *ptr, unsigned blocks)
 		;
 	assert(!(r->free & run_mask(blocks, at)));
 	r->free |= run_mask(blocks, at);
-	atomic_fetch_sub_explicit(&p->used, (uint64_t)blocks * URDS_BLOCK_BYTES, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&p->used, (uint64_t)blocks * URDS_BLOCK_BYTES,
+				  memory_order_relaxed);
 	if (r->free == ~0ull && p->mapped > p->used + SPARE_BYTES) {
 		region_free(p, r);
 	} else if (r->prev && !r->prev->free) {

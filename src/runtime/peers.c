@@ -13,12 +13,14 @@ static uint32_t hash(const struct urds_addr *local, const struct urds_addr *remo
 	return urds_addr_hash(remote, urds_addr_hash(local, 0));
 }
 
-static struct peer **slot_of(struct urds_ctx *e, const struct urds_addr *local, const struct urds_addr *remote)
+static struct peer **slot_of(struct urds_ctx *e, const struct urds_addr *local,
+			     const struct urds_addr *remote)
 {
 	return &e->heads[hash(local, remote) & (e->heads_size - 1)];
 }
 
-static struct peer *find(struct urds_ctx *e, const struct urds_addr *local, const struct urds_addr *remote)
+static struct peer *find(struct urds_ctx *e, const struct urds_addr *local,
+			 const struct urds_addr *remote)
 {
 	struct peer *p = e->heads ? *slot_of(e, local, remote) : NULL;
 
@@ -27,7 +29,8 @@ static struct peer *find(struct urds_ctx *e, const struct urds_addr *local, cons
 	return p;
 }
 
-struct peer *peer_find(struct urds_ctx *e, const struct urds_addr *local, const struct urds_addr *remote)
+struct peer *peer_find(struct urds_ctx *e, const struct urds_addr *local,
+		       const struct urds_addr *remote)
 {
 	struct peer *p;
 

@@ -63,14 +63,16 @@ static inline bool urds_ready_enter(struct urds_ready_token *t)
 	for (;;) {
 		if (!(w & URDS_READY_BUSY)) {
 			if (atomic_compare_exchange_strong_explicit(
-				&t->word, &w, w | URDS_READY_BUSY,
-				URDS_MO(ready_acquire, memory_order_acquire), memory_order_relaxed))
+				    &t->word, &w, w | URDS_READY_BUSY,
+				    URDS_MO(ready_acquire, memory_order_acquire),
+				    memory_order_relaxed))
 				return true;
 		} else {
 			/* Written even if dirty already: the changer must meet *our* release. */
 			if (atomic_compare_exchange_strong_explicit(
-				&t->word, &w, w | URDS_READY_DIRTY,
-				URDS_MO(ready_dirty, memory_order_release), memory_order_relaxed))
+				    &t->word, &w, w | URDS_READY_DIRTY,
+				    URDS_MO(ready_dirty, memory_order_release),
+				    memory_order_relaxed))
 				return false;
 		}
 	}

@@ -76,8 +76,8 @@ static inline bool urds_request_claim(struct urds_request *r)
 
 	while ((s & URDS_REQUEST_STATE_MASK) == URDS_REQUEST_QUEUED)
 		if (atomic_compare_exchange_weak_explicit(
-			&r->state, &s, URDS_REQUEST_CLAIMED | (s & URDS_REQUEST_WAITER),
-			URDS_MO(request_claim, memory_order_acquire), memory_order_relaxed))
+			    &r->state, &s, URDS_REQUEST_CLAIMED | (s & URDS_REQUEST_WAITER),
+			    URDS_MO(request_claim, memory_order_acquire), memory_order_relaxed))
 			return true;
 	return false;
 }
@@ -110,9 +110,9 @@ static inline bool urds_request_cancel(struct urds_request *r, enum urds_err why
 	*wake = false;
 	while ((s & URDS_REQUEST_STATE_MASK) == URDS_REQUEST_QUEUED) {
 		if (!atomic_compare_exchange_weak_explicit(
-			&r->state, &s,
-			URDS_REQUEST_CANCELLED | (uint32_t)why << URDS_REQUEST_WHY_SHIFT,
-			URDS_MO(request_cancel, memory_order_release), memory_order_relaxed))
+			    &r->state, &s,
+			    URDS_REQUEST_CANCELLED | (uint32_t)why << URDS_REQUEST_WHY_SHIFT,
+			    URDS_MO(request_cancel, memory_order_release), memory_order_relaxed))
 			continue;
 		*wake = (s & URDS_REQUEST_WAITER) != 0;
 		return true;
@@ -150,7 +150,8 @@ static inline bool urds_request_sleep(struct urds_request *r, uint32_t *word)
 			    &r->state, &s, *word, URDS_MO(request_waiter, memory_order_relaxed),
 			    memory_order_relaxed))
 			return true;
-		s = atomic_load_explicit(&r->state, URDS_MO(request_sleep_over, memory_order_acquire));
+		s = atomic_load_explicit(&r->state,
+					 URDS_MO(request_sleep_over, memory_order_acquire));
 	}
 	return false;
 }

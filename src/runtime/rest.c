@@ -36,9 +36,10 @@ void path_wake(struct path *h)
 static bool is_quiet(const struct path *h)
 {
 	return atomic_load(&h->link) && atomic_load(&h->kind) != URDS_KIND_UNKNOWN && h->is_heard &&
-	       !atomic_load(&h->must_drop) && !atomic_load(&h->is_ending) && !atomic_load(&h->is_dirty) &&
-	       !atomic_load(&h->is_ready) && !atomic_load(&h->ack_timer) && !atomic_load(&h->poll_armed) &&
-	       !h->dialling && !h->dials && !h->rx_posted && !atomic_load(&h->rx_completed) &&
+	       !atomic_load(&h->must_drop) && !atomic_load(&h->is_ending) &&
+	       !atomic_load(&h->is_dirty) && !atomic_load(&h->is_ready) &&
+	       !atomic_load(&h->ack_timer) && !atomic_load(&h->poll_armed) && !h->dialling &&
+	       !h->dials && !h->rx_posted && !atomic_load(&h->rx_completed) &&
 	       !atomic_load(&h->rx_ended) && h->poll_at == URDS_NEVER && h->ack_at == URDS_NEVER &&
 	       h->end_by == URDS_NEVER;
 }
@@ -108,7 +109,9 @@ void peer_rest(struct peer *p, urds_ns now)
 
 		if (!h || atomic_load(&h->rest_at) > now)
 			continue;
-		atomic_store(&h->rest_at, URDS_NEVER); /* first: whoever keeps a chunk after our look arms it anew */
+		atomic_store(
+			&h->rest_at,
+			URDS_NEVER); /* first: whoever keeps a chunk after our look arms it anew */
 		mark = mark_of(h);
 		if (mark == 0)
 			noted[n++] = h; /* somebody may have left a note for the role we held */

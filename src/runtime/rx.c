@@ -89,7 +89,8 @@ static bool deliver(struct path *h, const struct urds_rx_item *v, size_t n)
 		sock_rx_news(s, news, done);
 		urds_lock_release(&s->rx_lock);
 		urds_count_own(&h->counts[PATH_C_recv_queued], done);
-		if ((news & URDS_RXQ_FILLED) && atomic_load_explicit(&s->is_watched, memory_order_relaxed))
+		if ((news & URDS_RXQ_FILLED) &&
+		    atomic_load_explicit(&s->is_watched, memory_order_relaxed))
 			sock_token(s);
 	} else {
 		urds_count(e, URDS_C_recv_drop_no_sock, n);
@@ -140,7 +141,8 @@ static bool ack_due(struct path *h, const struct urds_rx_batch *b)
 
 	if (b->wire_bytes == 0)
 		return false;
-	unacked = atomic_fetch_add_explicit(&h->rx_unacked, b->wire_bytes, memory_order_release) + b->wire_bytes;
+	unacked = atomic_fetch_add_explicit(&h->rx_unacked, b->wire_bytes, memory_order_release) +
+		  b->wire_bytes;
 	if (!h->rx.urds)
 		return false;
 	if (unacked >= URDS_ACK_BYTES || b->ack_wanted) {
@@ -170,7 +172,8 @@ static void handle(struct path *h, struct urds_rx_batch *b)
 
 		switch (it->kind) {
 		case URDS_RX_DATA:
-			while (i + n < b->n && b->v[i + n].kind == URDS_RX_DATA && b->v[i + n].dport == it->dport)
+			while (i + n < b->n && b->v[i + n].kind == URDS_RX_DATA &&
+			       b->v[i + n].dport == it->dport)
 				n++;
 			flipped |= deliver(h, it, n);
 			break;
@@ -188,7 +191,8 @@ static void handle(struct path *h, struct urds_rx_batch *b)
 			urds_buf_drop(it->buf);
 			break;
 		case URDS_RX_CONTROL:
-			urds_buf_drop(it->buf); /* no control we asked for: unknown ones are skipped */
+			urds_buf_drop(
+				it->buf); /* no control we asked for: unknown ones are skipped */
 			break;
 		}
 		i += n;
@@ -251,7 +255,8 @@ static enum drive drive(struct path *h, struct urds_link *l, size_t *sum)
 
 		atomic_store_explicit(&h->peer_cpu, cpu < 0 ? 0 : cpu + 1, memory_order_relaxed);
 	}
-	if (h->rx.chunk && h->rx.parsed < h->rx.chunk->used && decode(h) < 0) /* bytes of a promoted connection */
+	if (h->rx.chunk && h->rx.parsed < h->rx.chunk->used &&
+	    decode(h) < 0) /* bytes of a promoted connection */
 		return DRIVE_END;
 	for (;;) {
 		struct urds_iov v[2];
@@ -297,7 +302,8 @@ static enum drive drive(struct path *h, struct urds_link *l, size_t *sum)
 			return DRIVE_END;
 		total += got;
 		*sum += got;
-		if (got < asked && !h->rx_fresh && !atomic_load_explicit(&h->rx_ended, memory_order_acquire))
+		if (got < asked && !h->rx_fresh &&
+		    !atomic_load_explicit(&h->rx_ended, memory_order_acquire))
 			return DRIVE_DONE; /* a short read has drained the socket */
 		if (total >= DRIVE_BYTES || waiter_is_over())
 			return DRIVE_MORE;
@@ -306,7 +312,8 @@ static enum drive drive(struct path *h, struct urds_link *l, size_t *sum)
 
 static bool may_keep(struct urds_ctx *e)
 {
-	if (atomic_fetch_add(&e->kept_chunks, 1) < e->pool.bytes_max / URDS_BLOCK_BYTES / URDS_KEPT_SHARE)
+	if (atomic_fetch_add(&e->kept_chunks, 1) <
+	    e->pool.bytes_max / URDS_BLOCK_BYTES / URDS_KEPT_SHARE)
 		return true;
 	atomic_fetch_sub(&e->kept_chunks, 1);
 	return false;

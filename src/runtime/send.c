@@ -72,7 +72,8 @@ static int route(struct urds_sock *s, const struct urds_addr *to, struct path **
 }
 
 /* 0: not congested. */
-static int wait_uncongested(struct urds_sock *s, struct peer *p, uint16_t port, bool dontwait, urds_ns deadline)
+static int wait_uncongested(struct urds_sock *s, struct peer *p, uint16_t port, bool dontwait,
+			    urds_ns deadline)
 {
 	int rc;
 
@@ -152,7 +153,8 @@ static int wait_for_acks(struct urds_sock *s, struct path *h, urds_ns *step, urd
 }
 
 /* Charges @len to the send buffer, when there is room. */
-static int wait_room(struct urds_sock *s, struct path *h, uint32_t len, bool dontwait, urds_ns deadline)
+static int wait_room(struct urds_sock *s, struct path *h, uint32_t len, bool dontwait,
+		     urds_ns deadline)
 {
 	urds_ns step = ROOM_POLL_MIN_NS;
 	int rc = charge_locked(s, h, len);
@@ -160,7 +162,8 @@ static int wait_room(struct urds_sock *s, struct path *h, uint32_t len, bool don
 	if (rc != -URDS_EAGAIN)
 		return rc;
 	urds_count(s->e, URDS_C_send_queue_full, 1);
-	atomic_fetch_add(&s->e->room_waiters, 1); /* before what is acknowledged is looked at: path_acked() */
+	atomic_fetch_add(&s->e->room_waiters,
+			 1); /* before what is acknowledged is looked at: path_acked() */
 	atomic_store_explicit(&h->wants_ack, true, memory_order_relaxed);
 	path_sample(h); /* what TCP has acknowledged may make room at once */
 	if (dontwait)
@@ -184,8 +187,8 @@ static void copy_in(uint8_t *to, const struct urds_iov *iov, size_t n)
 }
 
 /* Append lock held. *have: wire bytes appended since the last transmit. */
-static int claim(struct urds_sock *s, struct path *h, uint16_t dport, uint32_t len, struct urds_buf *big,
-		 struct urds_log_claim *c, uint32_t *have)
+static int claim(struct urds_sock *s, struct path *h, uint16_t dport, uint32_t len,
+		 struct urds_buf *big, struct urds_log_claim *c, uint32_t *have)
 {
 	/* A close() disowns under this lock: nothing may be claimed for the socket after that. */
 	int rc = atomic_load_explicit(&s->is_closed, memory_order_relaxed)
@@ -200,13 +203,14 @@ static int claim(struct urds_sock *s, struct path *h, uint16_t dport, uint32_t l
 	*have = atomic_load_explicit(&h->gathered, memory_order_relaxed) + URDS_HDR_LEN + len;
 	atomic_store_explicit(&h->gathered, *have, memory_order_relaxed);
 	atomic_store_explicit(&h->unreleased,
-			      atomic_load_explicit(&h->unreleased, memory_order_relaxed) + URDS_HDR_LEN + len,
+			      atomic_load_explicit(&h->unreleased, memory_order_relaxed) +
+				      URDS_HDR_LEN + len,
 			      memory_order_relaxed);
 	return 0;
 }
 
-static void fill(struct urds_sock *s, uint16_t dport, struct urds_log_claim *c, const struct urds_iov *iov, size_t n,
-		 uint32_t len)
+static void fill(struct urds_sock *s, uint16_t dport, struct urds_log_claim *c,
+		 const struct urds_iov *iov, size_t n, uint32_t len)
 {
 	urds_hdr_put_data(c->wire, c->seq, len, s->bound.at.port, dport);
 	copy_in(c->wire + URDS_HDR_LEN, iov, n);
@@ -216,8 +220,8 @@ static void fill(struct urds_sock *s, uint16_t dport, struct urds_log_claim *c, 
 /* Claims, fills and commits. A small one is filled under the lock, whose release is then the fence: afterwards the caller
  * looks at is_dirty, which a flusher takes away before it looks for what is committed, and one of the two has to see
  * the other's. */
-static int append(struct urds_sock *s, struct path *h, uint16_t dport, const struct urds_iov *iov, size_t n,
-		  uint32_t len, uint32_t *have)
+static int append(struct urds_sock *s, struct path *h, uint16_t dport, const struct urds_iov *iov,
+		  size_t n, uint32_t len, uint32_t *have)
 {
 	bool is_small = len <= URDS_QUICK_MAX;
 	struct urds_log_claim c;
@@ -267,7 +271,9 @@ static bool is_gathered(struct path *h, uint32_t have, uint32_t len, bool more)
 	    ++burst.streak % BURST_CLOCK)
 		return true;
 	now = urds_clock_ns();
-	burst.streak = now - burst.last_return < BURST_GAP_NS * (burst.streak >= BURST_STREAK ? BURST_CLOCK : 1)
+	burst.streak = now - burst.last_return <
+				       BURST_GAP_NS *
+					       (burst.streak >= BURST_STREAK ? BURST_CLOCK : 1)
 			       ? burst.streak + 1
 			       : 0;
 	burst.last_return = now;
@@ -305,7 +311,8 @@ static void send_now(struct path *h)
 
 /* Under tx_lock, at no reference: a socket that is not closed is not freed while the lock is held (sock_close()), and it has a
  * reference on the path it sent to last. Memory of sockets outlives them, and so do their locks. */
-bool sock_send_quick(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *v, bool more)
+bool sock_send_quick(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *v,
+		     bool more)
 {
 	uint32_t len = (uint32_t)v->len, have;
 	struct path *h;
@@ -316,7 +323,8 @@ bool sock_send_quick(struct urds_sock *s, const struct urds_endpoint *to, const 
 	h = s->to;
 	if (!to)
 		to = &s->peer_at; /* all zero if it was never set: nothing was sent there */
-	if (!h || atomic_load_explicit(&s->is_closed, memory_order_relaxed) || !urds_addr_eq(&s->to_addr, &to->addr) ||
+	if (!h || atomic_load_explicit(&s->is_closed, memory_order_relaxed) ||
+	    !urds_addr_eq(&s->to_addr, &to->addr) ||
 	    atomic_load_explicit(&s->is_watched, memory_order_relaxed) ||
 	    atomic_load_explicit(&h->peer->congested, memory_order_relaxed) ||
 	    !atomic_load_explicit(&h->link, memory_order_relaxed) || charge(s, h, len) < 0)
@@ -347,8 +355,8 @@ no:
 	return false;
 }
 
-static int route_and_wait(struct urds_sock *s, const struct urds_endpoint *to, uint32_t len, bool dontwait,
-			  struct path **out)
+static int route_and_wait(struct urds_sock *s, const struct urds_endpoint *to, uint32_t len,
+			  bool dontwait, struct path **out)
 {
 	urds_ns deadline = s->sndtimeo ? urds_clock_ns() + s->sndtimeo : URDS_NEVER;
 	int rc = route(s, &to->addr, out);
@@ -363,8 +371,8 @@ static int route_and_wait(struct urds_sock *s, const struct urds_endpoint *to, u
 	return rc;
 }
 
-int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *iov, size_t n,
-	      size_t len, bool dontwait, bool more)
+int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *iov,
+	      size_t n, size_t len, bool dontwait, bool more)
 {
 	uint32_t have = 0;
 	struct path *h;

@@ -36,7 +36,8 @@ static struct urds_sock *sock_alloc(void)
 	urds_lock_release(&spare_lock);
 	if (!s)
 		return calloc(1, sizeof *s);
-	memset((char *)s + offsetof(struct urds_sock, bound), 0, sizeof *s - offsetof(struct urds_sock, bound));
+	memset((char *)s + offsetof(struct urds_sock, bound), 0,
+	       sizeof *s - offsetof(struct urds_sock, bound));
 	return s;
 }
 
@@ -275,14 +276,16 @@ static int wait_for_message(struct urds_sock *s, urds_ns deadline) URDS_RELEASES
 
 	if (spin)
 		peer_hold(spin->peer);
-	rc = sock_wait_on(s, &s->rx_waiters, &s->rx_lock, spin ? spin->peer : NULL, 0, false, deadline, spin);
+	rc = sock_wait_on(s, &s->rx_waiters, &s->rx_lock, spin ? spin->peer : NULL, 0, false,
+			  deadline, spin);
 	if (spin)
 		peer_drop(spin->peer);
 	return rc;
 }
 
 /* As sock_send_quick(), under rx_lock. */
-int sock_recv_quick(struct urds_sock *s, void *buf, size_t cap, bool dontwait, struct urds_endpoint *from, size_t *len)
+int sock_recv_quick(struct urds_sock *s, void *buf, size_t cap, bool dontwait,
+		    struct urds_endpoint *from, size_t *len)
 {
 	struct urds_ctx *e;
 	const struct urds_rxq_ent *m;
@@ -295,7 +298,8 @@ int sock_recv_quick(struct urds_sock *s, void *buf, size_t cap, bool dontwait, s
 	e = s->e;
 	/* Emptying a watched queue, one that is congested, or one with gathered messages beside it has consequences. */
 	while (!atomic_load_explicit(&s->is_closed, memory_order_relaxed) && !s->rxq.overflowed &&
-	       !s->rxq.is_congested && !atomic_load_explicit(&s->is_watched, memory_order_relaxed) &&
+	       !s->rxq.is_congested &&
+	       !atomic_load_explicit(&s->is_watched, memory_order_relaxed) &&
 	       !atomic_load_explicit(&e->dirty, memory_order_relaxed)) {
 		m = urds_rxq_front(&s->rxq);
 		if (m && m->len <= URDS_QUICK_MAX) {
@@ -310,7 +314,8 @@ int sock_recv_quick(struct urds_sock *s, void *buf, size_t cap, bool dontwait, s
 			rc = 0;
 			break;
 		}
-		if (m || dontwait || s->rcvtimeo || atomic_load_explicit(&s->is_nonblock, memory_order_relaxed) ||
+		if (m || dontwait || s->rcvtimeo ||
+		    atomic_load_explicit(&s->is_nonblock, memory_order_relaxed) ||
 		    atomic_load_explicit(&e->ready, memory_order_relaxed) ||
 		    atomic_load_explicit(&e->is_dead, memory_order_relaxed))
 			break;
@@ -434,7 +439,8 @@ int sock_wait(struct urds_sock *s, int events, urds_ns deadline)
 		/* Room at a kernel peer, or made between the look and the wait, is found by looking again. */
 		if ((events & SOCK_OUT) && urds_clock_ns() + URDS_ROOM_POLL_MAX_NS < deadline)
 			until = urds_clock_ns() + URDS_ROOM_POLL_MAX_NS;
-		rc = sock_wait_on(s, &s->rx_waiters, &s->rx_lock, NULL, ANY_EVENT, (events & SOCK_OUT) != 0, until, NULL);
+		rc = sock_wait_on(s, &s->rx_waiters, &s->rx_lock, NULL, ANY_EVENT,
+				  (events & SOCK_OUT) != 0, until, NULL);
 		if (rc == -URDS_ETIMEDOUT)
 			rc = 0;
 		if (rc == 0 && (events & SOCK_OUT)) {
@@ -468,7 +474,8 @@ static void cancel_at(struct peer *p, void *arg)
 {
 	struct cancel_arg *a = arg;
 
-	if ((p->node != a->s->node && !a->s->has_left) || (a->to && !urds_addr_eq(&p->core.remote, a->to)))
+	if ((p->node != a->s->node && !a->s->has_left) ||
+	    (a->to && !urds_addr_eq(&p->core.remote, a->to)))
 		return;
 	if (a->disown) {
 		urds_lock_acquire(&p->lock);

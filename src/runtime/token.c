@@ -69,7 +69,8 @@ static void update_full(struct urds_sock *s)
 
 		on = urds_ready_is_on(&s->blocked);
 		if (want && !on) {
-			while (urds_sys_send(s->fds[0], fill, sizeof fill, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+			while (urds_sys_send(s->fds[0], fill, sizeof fill,
+					     MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
 				;
 			on = true;
 		} else if (!want && on) {

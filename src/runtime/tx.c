@@ -38,7 +38,9 @@ static bool is_release_wanted(struct path *h)
 /* Append lock held. What had no owner any more is found out when the log is empty. */
 static void count_released(struct path *h, const struct urds_log_freed_list *f)
 {
-	uint32_t left = urds_log_is_empty(&h->tx.log) ? 0 : atomic_load_explicit(&h->unreleased, memory_order_relaxed);
+	uint32_t left = urds_log_is_empty(&h->tx.log)
+				? 0
+				: atomic_load_explicit(&h->unreleased, memory_order_relaxed);
 
 	for (size_t i = 0; i < f->n && left > 0; i++) {
 		uint64_t bytes = f->v[i].bytes + f->v[i].msgs * (uint64_t)URDS_HDR_LEN;
@@ -58,7 +60,8 @@ void path_release_acked(struct path *h, struct urds_link *l)
 
 	if (kind == URDS_KIND_URDS) {
 		if (atomic_load_explicit(&h->wants_sample, memory_order_relaxed))
-			(void)atomic_exchange_explicit(&h->wants_sample, false, memory_order_relaxed);
+			(void)atomic_exchange_explicit(&h->wants_sample, false,
+						       memory_order_relaxed);
 		else if (!is_release_wanted(h))
 			return; /* many at once, later */
 		seq = atomic_load_explicit(&h->ack_seen, memory_order_acquire);
@@ -90,7 +93,8 @@ void path_release_acked(struct path *h, struct urds_link *l)
 
 void ack_later(struct path *h)
 {
-	if (!atomic_load_explicit(&h->ack_timer, memory_order_relaxed) && !atomic_exchange(&h->ack_timer, true))
+	if (!atomic_load_explicit(&h->ack_timer, memory_order_relaxed) &&
+	    !atomic_exchange(&h->ack_timer, true))
 		timer_earlier(h->peer, urds_clock_ns() + URDS_ACK_DELAY_NS);
 }
 
@@ -116,7 +120,8 @@ static bool send_once(struct path *h, struct urds_link *l, struct urds_tx_env *e
 	bool map = false;
 
 	if (h->slot == 0 &&
-	    (h->tx.map_due || h->tx.map_gen != atomic_load_explicit(&n->map_gen, memory_order_relaxed))) {
+	    (h->tx.map_due ||
+	     h->tx.map_gen != atomic_load_explicit(&n->map_gen, memory_order_relaxed))) {
 		map = true;
 		urds_lock_acquire(&n->map_lock);
 		env->map = urds_localmap_bits(&n->map);
@@ -253,7 +258,8 @@ void path_gather(struct path *h, urds_ns until)
 {
 	struct urds_ctx *e = h->peer->e;
 
-	if (atomic_load_explicit(&h->is_dirty, memory_order_relaxed) || atomic_exchange(&h->is_dirty, true))
+	if (atomic_load_explicit(&h->is_dirty, memory_order_relaxed) ||
+	    atomic_exchange(&h->is_dirty, true))
 		return;
 	atomic_store_explicit(&h->gather_until, until, memory_order_relaxed);
 	peer_hold(h->peer);
@@ -277,7 +283,8 @@ bool flush_dirty(struct urds_ctx *e, urds_ns due)
 			continue;
 		}
 		atomic_store(&h->is_dirty, false);
-		atomic_thread_fence(memory_order_seq_cst); /* before what is committed is looked at: append() */
+		atomic_thread_fence(
+			memory_order_seq_cst); /* before what is committed is looked at: append() */
 		path_transmit(h);
 		peer_drop(h->peer);
 		any = true;
@@ -307,12 +314,14 @@ void flusher_main(void *arg)
 		} else if (++idle > FLUSH_IDLE_TICKS) {
 			urds_doorbell_arm(&e->flush_bell);
 			if (!atomic_load(&e->dirty) && !atomic_load(&e->stop))
-				urds_futex_wait(&e->flush_bell.word, URDS_DOORBELL_ASLEEP, URDS_NEVER);
+				urds_futex_wait(&e->flush_bell.word, URDS_DOORBELL_ASLEEP,
+						URDS_NEVER);
 			urds_doorbell_disarm(&e->flush_bell);
 			idle = kept = 0;
 			continue;
 		}
-		urds_futex_wait(&e->flush_bell.word, URDS_DOORBELL_AWAKE, urds_clock_ns() + tick(kept));
+		urds_futex_wait(&e->flush_bell.word, URDS_DOORBELL_AWAKE,
+				urds_clock_ns() + tick(kept));
 	}
 }
 

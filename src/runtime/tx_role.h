@@ -55,15 +55,17 @@ static inline bool urds_tx_role_enter(struct urds_tx_role *r)
 	for (;;) {
 		if (w == URDS_TX_ROLE_FREE) {
 			if (atomic_compare_exchange_strong_explicit(
-				&r->word, &w, URDS_TX_ROLE_HELD,
-				URDS_MO(enter_acquire, memory_order_acquire), memory_order_relaxed))
+				    &r->word, &w, URDS_TX_ROLE_HELD,
+				    URDS_MO(enter_acquire, memory_order_acquire),
+				    memory_order_relaxed))
 				return true;
 		} else {
 			/* Written even over a note that is there already: the holder must meet
 			 * *our* release. */
 			if (atomic_compare_exchange_strong_explicit(
-				&r->word, &w, URDS_TX_ROLE_NOTED,
-				URDS_MO(enter_note, memory_order_release), memory_order_relaxed))
+				    &r->word, &w, URDS_TX_ROLE_NOTED,
+				    URDS_MO(enter_note, memory_order_release),
+				    memory_order_relaxed))
 				return false;
 		}
 	}

@@ -57,7 +57,8 @@ static void run_all(struct urds_ctx *e)
 	engine_run_loop(e);
 	ready_run(e);
 	flush_dirty(e, URDS_NEVER);
-	if (me.leads != e && atomic_load_explicit(&e->next_deadline, memory_order_relaxed) != URDS_NEVER)
+	if (me.leads != e &&
+	    atomic_load_explicit(&e->next_deadline, memory_order_relaxed) != URDS_NEVER)
 		timer_run(e, urds_clock_ns());
 	engine_run_loop(e);
 }
@@ -78,8 +79,9 @@ static int fetch_and_dispatch(struct urds_ctx *e, struct path *hot, urds_ns time
 	call_unblock();
 	/* The usual case, in short. Whatever its connection is by now, to read it is right. */
 	if (n == 1 && hot &&
-	    urds_poll_batch_take(&me.batch, atomic_load_explicit(&hot->poll_key, memory_order_relaxed),
-				 atomic_load(&hot->is_tx_short) ? URDS_POLL_IN : URDS_POLL_IN | URDS_POLL_OUT))
+	    urds_poll_batch_take(
+		    &me.batch, atomic_load_explicit(&hot->poll_key, memory_order_relaxed),
+		    atomic_load(&hot->is_tx_short) ? URDS_POLL_IN : URDS_POLL_IN | URDS_POLL_OUT))
 		path_receive(hot);
 	else if (n > 0)
 		urds_poller_dispatch(&me.batch);
@@ -100,7 +102,10 @@ static int poll_once(struct urds_ctx *e, urds_ns now, urds_ns limit)
 		until = now;
 	atomic_store_explicit(&e->poll_until, until, memory_order_relaxed);
 	urds_count(e, URDS_C_poll_calls, 1);
-	n = fetch_and_dispatch(e, NULL, until == URDS_NEVER ? URDS_NEVER : until > now ? until - now : 0);
+	n = fetch_and_dispatch(e, NULL,
+			       until == URDS_NEVER ? URDS_NEVER
+			       : until > now	   ? until - now
+						   : 0);
 	return n;
 }
 
@@ -119,7 +124,8 @@ void lead_rung(struct urds_wake *w)
 {
 	struct urds_ctx *e = urds_container_of(w, struct urds_ctx, lead_wake);
 
-	if (me.leads == e || me.takes_lead || (!atomic_load(&e->lead_inside) && !atomic_load(&e->lead_lost)))
+	if (me.leads == e || me.takes_lead ||
+	    (!atomic_load(&e->lead_inside) && !atomic_load(&e->lead_lost)))
 		urds_wake_take(w);
 	else
 		me.saw_lead = true;
@@ -160,7 +166,8 @@ static bool is_led(struct urds_ctx *e, urds_ns now)
 		return false;
 	if (now < since + LEAD_IDLE_NS && !atomic_load(&e->watchers))
 		return true;
-	if (atomic_compare_exchange_strong(&e->led_since, &since, 0) && urds_doorbell_ring(&e->lead_bell))
+	if (atomic_compare_exchange_strong(&e->led_since, &since, 0) &&
+	    urds_doorbell_ring(&e->lead_bell))
 		urds_wake_ring(&e->lead_wake);
 	return false;
 }
@@ -309,9 +316,10 @@ static bool is_interruption(const struct waiter *w)
 	struct sigaction sa;
 
 	for (int sig = 1; sig <= SIGRTMAX; sig++)
-		if (sig != SIGSEGV && sig != SIGBUS && sig != SIGFPE && sig != SIGILL && sig != SIGTRAP && sig != SIGABRT &&
-		    sig != SIGSYS && sigaction(sig, NULL, &sa) == 0 && sa.sa_handler != SIG_DFL && sa.sa_handler != SIG_IGN &&
-		    (never_restarted || !(sa.sa_flags & SA_RESTART)))
+		if (sig != SIGSEGV && sig != SIGBUS && sig != SIGFPE && sig != SIGILL &&
+		    sig != SIGTRAP && sig != SIGABRT && sig != SIGSYS &&
+		    sigaction(sig, NULL, &sa) == 0 && sa.sa_handler != SIG_DFL &&
+		    sa.sa_handler != SIG_IGN && (never_restarted || !(sa.sa_flags & SA_RESTART)))
 			return true;
 	return false;
 }
@@ -344,7 +352,8 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 			limit = w->req.deadline - now;
 		}
 		atomic_store_explicit(&e->lead_inside, true, memory_order_relaxed);
-		urds_doorbell_arm(&e->lead_bell); /* a fence, before it is seen whether it was relieved */
+		urds_doorbell_arm(
+			&e->lead_bell); /* a fence, before it is seen whether it was relieved */
 		if (atomic_load(&e->led_since) == 0 || urds_request_is_over(&w->req)) {
 			urds_doorbell_disarm(&e->lead_bell);
 			break;
@@ -381,7 +390,8 @@ static bool become_leader(struct urds_ctx *e)
 {
 	uintptr_t none = 0;
 
-	return !atomic_load(&e->watchers) && atomic_compare_exchange_strong(&e->leader, &none, (uintptr_t)&me);
+	return !atomic_load(&e->watchers) &&
+	       atomic_compare_exchange_strong(&e->leader, &none, (uintptr_t)&me);
 }
 
 /* The futex call itself is no cancellation point. */
@@ -398,7 +408,8 @@ static int sleep_cancellable(struct waiter *w, uint32_t word)
 }
 
 /* The mark has to be in the real frame, not in one that a sanitizer keeps elsewhere. */
-int __attribute__((no_sanitize("address"))) waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
+int __attribute__((no_sanitize("address")))
+waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
 {
 	volatile uintptr_t mark;
 	bool may_lead = true;
@@ -419,7 +430,8 @@ int __attribute__((no_sanitize("address"))) waiter_wait(struct urds_ctx *e, stru
 		}
 		if (may_lead && become_leader(e)) {
 			if (urds_request_is_sleepy(&w->req))
-				urds_request_awake(&w->req); /* who completes it has to ring the bell */
+				urds_request_awake(
+					&w->req); /* who completes it has to ring the bell */
 			rc = lead(e, w, spin);
 			/* Back here only when relieved: the loop thread has taken over. */
 			may_lead = false;

@@ -35,8 +35,8 @@ enum urds_link_end {
 
 /* How rx() answered. */
 enum urds_rx_how {
-	URDS_RX_NOW,	/* *got bytes are in the buffers (> 0) */
-	URDS_RX_WAIT,	/* nothing there; the buffers are the caller's again; on_readable() will come */
+	URDS_RX_NOW, /* *got bytes are in the buffers (> 0) */
+	URDS_RX_WAIT, /* nothing there; the buffers are the caller's again; on_readable() will come */
 	URDS_RX_POSTED, /* the buffers are the transport's until on_rx() */
 	URDS_RX_ENDED	/* *got = 0 and the stream has ended: link->end says how */
 };
@@ -56,8 +56,8 @@ struct urds_link_sink {
 	/* The dial that made @l succeeded (0) or failed (negative urds_err; @l may only be closed). */
 	void (*on_connected)(struct urds_link *l, int err);
 	/* A connection came in; takes @l. @from_port is the other end's transport port. */
-	void (*on_accept)(struct urds_listener *ls, struct urds_link *l, const struct urds_addr *from,
-			  uint16_t from_port);
+	void (*on_accept)(struct urds_listener *ls, struct urds_link *l,
+			  const struct urds_addr *from, uint16_t from_port);
 	/* After close(), once, from inside it or from the thread of the sink call it overtook: @l is
 	 * about to be freed and nobody looks at l->user any more. May be NULL. */
 	void (*on_closed)(struct urds_link *l);
@@ -68,7 +68,8 @@ struct urds_link_sink {
 /* The common head of every transport's link. */
 struct urds_link {
 	struct urds_transport *t;
-	_Atomic(void *) user;	/* the sink's own: set by it, whatever calls are going on; never read by the transport */
+	_Atomic(void *)
+		user; /* the sink's own: set by it, whatever calls are going on; never read by the transport */
 	bool is_given_up;	/* the sink's own too: it is about to close it */
 	enum urds_link_end end; /* valid once rx answered ENDED */
 };
@@ -88,7 +89,8 @@ struct urds_data_ops {
 	 * Return: 0 or -URDS_ECONNRESET (the link is dead; rx() still gives what had arrived). */
 	int (*tx)(struct urds_link *l, const struct urds_iov *v, size_t n, size_t *taken,
 		  size_t *released);
-	enum urds_rx_how (*rx)(struct urds_link *l, const struct urds_iov *v, size_t n, size_t *got);
+	enum urds_rx_how (*rx)(struct urds_link *l, const struct urds_iov *v, size_t n,
+			       size_t *got);
 	/* Position in the byte stream (0 = nothing) up to which the other end's transport has
 	 * acknowledged our bytes, or URDS_UNKNOWN. Valid after a reset too, until close. */
 	uint64_t (*acked)(struct urds_link *l);
@@ -137,7 +139,8 @@ struct urds_resolve_ops {
 	/* Is @a an address of this host that sockets can be bound to? Perhaps, if there is no descriptor to ask with. */
 	bool (*is_local)(struct urds_transport *t, const struct urds_addr *a);
 	/* The local address from which @to would be reached, by routing. -URDS_EUNREACH. */
-	int (*source_for)(struct urds_transport *t, const struct urds_addr *to, struct urds_addr *from);
+	int (*source_for)(struct urds_transport *t, const struct urds_addr *to,
+			  struct urds_addr *from);
 	/* Numeric or host name to address. -URDS_EINVAL. May block (DNS): tools only. */
 	int (*name)(struct urds_transport *t, const char *name, struct urds_addr *out);
 };

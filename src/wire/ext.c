@@ -8,9 +8,9 @@
 
 /* Payload bytes. Unknown types below 16 have none, so the walk goes on at the next byte. */
 static const uint8_t size_of[TYPES] = {
-    [URDS_EXT_VERSION] = 4,    [URDS_EXT_RDMA] = 4,	 [URDS_EXT_RDMA_DEST] = 8,
-    [URDS_EXT_RDMA_BYTES] = 8, [URDS_EXT_NPATHS] = 2,	 [URDS_EXT_GEN_NUM] = 4,
-    [URDS_EXT_CAP_BITS] = 4,   [URDS_EXT_SPORT_IDX] = 1, [URDS_EXT_CSUM] = 8,
+	[URDS_EXT_VERSION] = 4,	   [URDS_EXT_RDMA] = 4,	     [URDS_EXT_RDMA_DEST] = 8,
+	[URDS_EXT_RDMA_BYTES] = 8, [URDS_EXT_NPATHS] = 2,    [URDS_EXT_GEN_NUM] = 4,
+	[URDS_EXT_CAP_BITS] = 4,   [URDS_EXT_SPORT_IDX] = 1, [URDS_EXT_CSUM] = 8,
 };
 #define URDS_SIZE 10u /* of URDS_EXT_URDS */
 

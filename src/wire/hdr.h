@@ -103,7 +103,7 @@ enum urds_frame_kind {
 	URDS_FRAME_MAP,		 /* congestion map, whole (wire/congmap.h) */
 	URDS_FRAME_ACK,		 /* urds peer only: nothing but h_ack */
 	URDS_FRAME_CONTROL,	 /* urds peer only: TLVs (wire/tlv.h) */
-	URDS_FRAME_IGNORE,	 /* nothing to do, but unless it is a map it has its place in the sequence */
+	URDS_FRAME_IGNORE, /* nothing to do, but unless it is a map it has its place in the sequence */
 };
 
 /* @urds_peer: ACK and CONTROL have been negotiated on this connection (15); otherwise 0 -> 0 means

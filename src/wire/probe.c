@@ -7,13 +7,13 @@
 int urds_probe_put(uint8_t hdr[URDS_HDR_LEN], bool answer, uint64_t seq, const struct urds_probe *p)
 {
 	struct urds_exts e = {
-	    .have = (p->has_npaths ? URDS_EXT_HAVE_NPATHS : 0) |
-		    (p->has_gen_num ? URDS_EXT_HAVE_GEN_NUM : 0) |
-		    (p->has_sport_idx ? URDS_EXT_HAVE_SPORT_IDX : 0) |
-		    (p->has_urds ? URDS_EXT_HAVE_URDS : 0),
-	    .npaths = p->npaths,
-	    .gen_num = p->gen_num,
-	    .urds = {p->urds_version, p->caps, p->incarnation},
+		.have = (p->has_npaths ? URDS_EXT_HAVE_NPATHS : 0) |
+			(p->has_gen_num ? URDS_EXT_HAVE_GEN_NUM : 0) |
+			(p->has_sport_idx ? URDS_EXT_HAVE_SPORT_IDX : 0) |
+			(p->has_urds ? URDS_EXT_HAVE_URDS : 0),
+		.npaths = p->npaths,
+		.gen_num = p->gen_num,
+		.urds = {p->urds_version, p->caps, p->incarnation},
 	};
 	uint8_t ext[URDS_HDR_EXT_LEN];
 	int rc = urds_exts_put(ext, &e);
@@ -34,11 +34,11 @@ int urds_probe_get(struct urds_probe *out, const struct urds_hdr *h)
 		return -URDS_EPROTO;
 	urds_exts_get(&e, h->ext);
 	*out = (struct urds_probe){
-	    .has_npaths = e.have & URDS_EXT_HAVE_NPATHS,
-	    .has_gen_num = e.have & URDS_EXT_HAVE_GEN_NUM,
-	    .has_sport_idx = e.have & URDS_EXT_HAVE_SPORT_IDX,
-	    .npaths = e.npaths,
-	    .gen_num = e.gen_num,
+		.has_npaths = e.have & URDS_EXT_HAVE_NPATHS,
+		.has_gen_num = e.have & URDS_EXT_HAVE_GEN_NUM,
+		.has_sport_idx = e.have & URDS_EXT_HAVE_SPORT_IDX,
+		.npaths = e.npaths,
+		.gen_num = e.gen_num,
 	};
 	if ((e.have & URDS_EXT_HAVE_URDS) && e.urds.version != 0 && e.urds.incarnation != 0) {
 		out->has_urds = true;

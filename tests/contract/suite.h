@@ -26,9 +26,9 @@ static size_t ep_n;
 		}                                                                                  \
 	} while (0)
 
-#define NEEDS(what)                              \
-	do {                                     \
-		if (!(bed->can & (what)))        \
+#define NEEDS(what)                                  \
+	do {                                         \
+		if (!(bed->can & (what)))            \
 			T_NOT_HERE("cannot " #what); \
 	} while (0)
 

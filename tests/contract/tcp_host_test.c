@@ -185,8 +185,8 @@ static void accept_without_descriptors(void)
 static unsigned accepted, floods;
 
 /* Whoever is let in is followed by another. */
-static void flood_on_accept(struct urds_listener *ls, struct urds_link *l, const struct urds_addr *from,
-			    uint16_t from_port)
+static void flood_on_accept(struct urds_listener *ls, struct urds_link *l,
+			    const struct urds_addr *from, uint16_t from_port)
 {
 	int fd;
 

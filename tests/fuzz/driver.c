@@ -147,8 +147,9 @@ static size_t below(uint64_t *rnd, size_t n)
 
 static size_t mutate(uint8_t *buf, size_t len, uint64_t *rnd)
 {
-	static const uint32_t lengths[] = {
-	    0, 1, 47, 48, 49, 8191, 8192, 8193, 1048576, 1114112, 1114113, 0x7fffffff, 0xffffffff};
+	static const uint32_t lengths[] = {0,	    1,		47,	   48,	    49,
+					   8191,    8192,	8193,	   1048576, 1114112,
+					   1114113, 0x7fffffff, 0xffffffff};
 	static const uint8_t bytes[] = {0, 1, 2, 3, 4, 5, 6, 8, 9, 15, 16, 32, 64, 127, 128, 255};
 	size_t at = below(rnd, len), n = below(rnd, len - at < 64 ? len - at : 64);
 	const struct input *other;

@@ -11,10 +11,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define MUST(cond)                                                                                 \
-	do {                                                                                       \
-		if (!(cond))                                                                       \
-			abort();                                                                   \
+#define MUST(cond)               \
+	do {                     \
+		if (!(cond))     \
+			abort(); \
 	} while (0)
 
 #define HAVE_ALL 0x103feu
@@ -87,18 +87,18 @@ static void check_decoded(const uint8_t *ext, const struct urds_exts *e, int use
 static void check_struct(const uint8_t *p)
 {
 	struct urds_exts e = {
-	    .have = (uint32_t)value(p, 4) & HAVE_ALL,
-	    .version = (uint32_t)value(p + 4, 4),
-	    .rdma_rkey = (uint32_t)value(p + 8, 4),
-	    .rdma_dest_rkey = (uint32_t)value(p + 12, 4),
-	    .rdma_dest_off = (uint32_t)value(p + 16, 4),
-	    .rdma_bytes = (uint32_t)value(p + 20, 4),
-	    .gen_num = (uint32_t)value(p + 24, 4),
-	    .cap_bits = (uint32_t)value(p + 28, 4),
-	    .npaths = (uint16_t)value(p + 20, 2),
-	    .rdma_bytes_dir = p[22],
-	    .sport_idx = p[23],
-	    .urds = {p[24], (uint32_t)value(p + 25, 4), (uint32_t)value(p + 28, 4)},
+		.have = (uint32_t)value(p, 4) & HAVE_ALL,
+		.version = (uint32_t)value(p + 4, 4),
+		.rdma_rkey = (uint32_t)value(p + 8, 4),
+		.rdma_dest_rkey = (uint32_t)value(p + 12, 4),
+		.rdma_dest_off = (uint32_t)value(p + 16, 4),
+		.rdma_bytes = (uint32_t)value(p + 20, 4),
+		.gen_num = (uint32_t)value(p + 24, 4),
+		.cap_bits = (uint32_t)value(p + 28, 4),
+		.npaths = (uint16_t)value(p + 20, 2),
+		.rdma_bytes_dir = p[22],
+		.sport_idx = p[23],
+		.urds = {p[24], (uint32_t)value(p + 25, 4), (uint32_t)value(p + 28, 4)},
 	};
 	uint8_t ext[URDS_HDR_EXT_LEN], again[URDS_HDR_EXT_LEN];
 	struct urds_exts back;

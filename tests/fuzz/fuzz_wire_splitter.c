@@ -16,10 +16,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Stays on whatever the build: a fuzzer that checks nothing finds nothing. */
-#define MUST(cond)                                                                                 \
-	do {                                                                                       \
-		if (!(cond))                                                                       \
-			abort();                                                                   \
+#define MUST(cond)               \
+	do {                     \
+		if (!(cond))     \
+			abort(); \
 	} while (0)
 
 /* What a stream amounts to. */

@@ -51,10 +51,10 @@ struct frame {
 };
 
 static const char *const kind_names[] = {
-    [URDS_FRAME_DATA] = "data",	      [URDS_FRAME_PING] = "ping",
-    [URDS_FRAME_PROBE] = "probe",     [URDS_FRAME_PROBE_ANSWER] = "answer",
-    [URDS_FRAME_MAP] = "map",	      [URDS_FRAME_ACK] = "ack",
-    [URDS_FRAME_CONTROL] = "control", [URDS_FRAME_IGNORE] = "ignore",
+	[URDS_FRAME_DATA] = "data",	  [URDS_FRAME_PING] = "ping",
+	[URDS_FRAME_PROBE] = "probe",	  [URDS_FRAME_PROBE_ANSWER] = "answer",
+	[URDS_FRAME_MAP] = "map",	  [URDS_FRAME_ACK] = "ack",
+	[URDS_FRAME_CONTROL] = "control", [URDS_FRAME_IGNORE] = "ignore",
 };
 
 static void *must(void *p)
@@ -332,9 +332,9 @@ int main(int argc, char **argv)
 	}
 	for (; i < argc; i++) {
 		struct run r = {
-		    .pcap = {.port = URDS_TCP_PORT, .on_data = on_data, .on_end = on_end},
-		    .file = argv[i],
-		    .dump = is_dump,
+			.pcap = {.port = URDS_TCP_PORT, .on_data = on_data, .on_end = on_end},
+			.file = argv[i],
+			.dump = is_dump,
 		};
 
 		if (pcap_read(&r.pcap, argv[i]) < 0) {

@@ -105,22 +105,22 @@ TEST(doorbell__3_threads, setup2, {consumer, producer, producer}, finish);
 TEST(doorbell__light_2_threads, setup, {consumer_heavy, producer_light}, finish);
 TEST(doorbell__light_3_threads, setup2, {consumer_heavy, producer_light, producer_light}, finish);
 
-#define SCENARIOS(X)                                                                               \
-	X(doorbell__2_threads)                                                                     \
-	X(doorbell__twice)                                                                         \
-	X(doorbell__3_threads)                                                                     \
-	X(doorbell__light_2_threads)                                                               \
+#define SCENARIOS(X)                 \
+	X(doorbell__2_threads)       \
+	X(doorbell__twice)           \
+	X(doorbell__3_threads)       \
+	X(doorbell__light_2_threads) \
 	X(doorbell__light_3_threads)
 
-#define SABOTAGES(X)                                                                               \
-	X(bell_arm, DROPPED, dropped)                                                              \
-	X(bell_arm_fence, RELAXED, relaxed)                                                        \
-	X(bell_arm_fence, DROPPED, dropped)                                                        \
-	X(bell_disarm, DROPPED, dropped)                                                           \
-	X(bell_ring_fence, RELAXED, relaxed)                                                       \
-	X(bell_ring_fence, DROPPED, dropped)                                                       \
-	X(bell_take_sleeper, DROPPED, dropped)                                                     \
-	X(membarrier, RELAXED, relaxed)                                                            \
+#define SABOTAGES(X)                           \
+	X(bell_arm, DROPPED, dropped)          \
+	X(bell_arm_fence, RELAXED, relaxed)    \
+	X(bell_arm_fence, DROPPED, dropped)    \
+	X(bell_disarm, DROPPED, dropped)       \
+	X(bell_ring_fence, RELAXED, relaxed)   \
+	X(bell_ring_fence, DROPPED, dropped)   \
+	X(bell_take_sleeper, DROPPED, dropped) \
+	X(membarrier, RELAXED, relaxed)        \
 	X(membarrier, DROPPED, dropped)
 
 MODEL_MAIN(SCENARIOS, SABOTAGES)

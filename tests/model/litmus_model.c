@@ -37,17 +37,17 @@ static void setup(void)
 #define THREAD(name, ...) static void name(void) { __VA_ARGS__ }
 /* clang-format on */
 /* The outcome @bad is a failure. */
-#define PROGRAM2(name, t1, t2, bad)                                                                \
-	static void name##_end(void)                                                               \
-	{                                                                                          \
-		MC_ASSERT(!(bad));                                                                 \
-	}                                                                                          \
+#define PROGRAM2(name, t1, t2, bad)  \
+	static void name##_end(void) \
+	{                            \
+		MC_ASSERT(!(bad));   \
+	}                            \
 	static const struct mc_test test_##name = {#name, setup, {t1, t2, NULL}, name##_end}
-#define PROGRAM3(name, t1, t2, t3, bad)                                                            \
-	static void name##_end(void)                                                               \
-	{                                                                                          \
-		MC_ASSERT(!(bad));                                                                 \
-	}                                                                                          \
+#define PROGRAM3(name, t1, t2, t3, bad) \
+	static void name##_end(void)    \
+	{                               \
+		MC_ASSERT(!(bad));      \
+	}                               \
 	static const struct mc_test test_##name = {#name, setup, {t1, t2, t3}, name##_end}
 
 static void forbidden(const struct mc_test *t)
@@ -187,11 +187,11 @@ THREAD(iriw_wsc, ST(x, 1, SC);)
 THREAD(iriw_wysc, ST(y, 1, SC);)
 THREAD(iriw_asc, r1 = LD(x, SC); r2 = LD(y, SC);)
 THREAD(iriw_bsc, r3 = LD(y, SC); r4 = LD(x, SC);)
-#define IRIW(name, w1, w2, a, b)                                                                   \
-	static void name##_end(void)                                                               \
-	{                                                                                          \
-		MC_ASSERT(!(r1 == 1 && r2 == 0 && r3 == 1 && r4 == 0));                            \
-	}                                                                                          \
+#define IRIW(name, w1, w2, a, b)                                        \
+	static void name##_end(void)                                    \
+	{                                                               \
+		MC_ASSERT(!(r1 == 1 && r2 == 0 && r3 == 1 && r4 == 0)); \
+	}                                                               \
 	static const struct mc_test test_##name = {#name, setup, {w1, w2, a, b}, name##_end}
 IRIW(iriw_acquire, iriw_w, iriw_wy, iriw_a, iriw_b);
 IRIW(iriw_fences, iriw_w, iriw_wy, iriw_af, iriw_bf);

@@ -23,7 +23,7 @@ static struct {
 	uint32_t id[MSGS], payload[MSGS]; /* of a slot; plain, written by claimer and sender */
 	uint32_t slots, head, tail;	  /* head, tail: guarded by append */
 	uint32_t begun,
-	    split;	  /* the transmitter's own; split: 1 while entry begun - 1 is half out */
+		split;	  /* the transmitter's own; split: 1 while entry begun - 1 is half out */
 	uint32_t rewound; /* guarded by append */
 	bool replays;
 } log_;
@@ -285,42 +285,42 @@ TEST(log_claim__replay_3_threads, setup_recycling, {sender, canceller, transmitt
      finish);
 TEST(log_claim__left_is_cancellable, setup3, {sender2, transmitter}, finish_cancels);
 
-#define SCENARIOS(X)                                                                               \
-	X(log_claim__2_threads)                                                                    \
-	X(log_claim__3_threads)                                                                    \
-	X(log_claim__recycled_slot)                                                                \
-	X(log_claim__recycled_slot_3_threads)                                                      \
-	X(log_claim__cancel)                                                                       \
-	X(log_claim__cancel_3_threads)                                                             \
-	X(log_claim__cancel_partial_3_threads)                                                     \
-	X(log_claim__two_cancellers)                                                               \
-	X(log_claim__replay)                                                                       \
-	X(log_claim__replay_recycles)                                                              \
-	X(log_claim__replay_3_threads)                                                             \
+#define SCENARIOS(X)                           \
+	X(log_claim__2_threads)                \
+	X(log_claim__3_threads)                \
+	X(log_claim__recycled_slot)            \
+	X(log_claim__recycled_slot_3_threads)  \
+	X(log_claim__cancel)                   \
+	X(log_claim__cancel_3_threads)         \
+	X(log_claim__cancel_partial_3_threads) \
+	X(log_claim__two_cancellers)           \
+	X(log_claim__replay)                   \
+	X(log_claim__replay_recycles)          \
+	X(log_claim__replay_3_threads)         \
 	X(log_claim__left_is_cancellable)
 
-#define SABOTAGES(X)                                                                               \
-	X(claim_mark, DROPPED, dropped)                                                            \
-	X(claim_publish, RELAXED, relaxed)                                                         \
-	X(claim_publish, DROPPED, dropped)                                                         \
-	X(claim_commit, RELAXED, relaxed)                                                          \
-	X(claim_commit, DROPPED, dropped)                                                          \
-	X(claim_claimed, RELAXED, relaxed)                                                         \
-	X(take_announce, DROPPED, dropped)                                                         \
-	X(take_fence, RELAXED, relaxed)                                                            \
-	X(take_fence, DROPPED, dropped)                                                            \
-	X(take_state, RELAXED, relaxed)                                                            \
-	X(take_seal, DROPPED, dropped)                                                             \
-	X(take_sent, RELAXED, relaxed)                                                             \
-	X(take_sent, DROPPED, dropped)                                                             \
-	X(take_withdraw, DROPPED, dropped)                                                         \
-	X(rewind_sent, DROPPED, dropped)                                                           \
-	X(rewind_taking, DROPPED, dropped)                                                         \
-	X(claim_sent, RELAXED, relaxed)                                                            \
-	X(cancel_tomb, DROPPED, dropped)                                                           \
-	X(cancel_fence, RELAXED, relaxed)                                                          \
-	X(cancel_fence, DROPPED, dropped)                                                          \
-	X(cancel_sent, RELAXED, relaxed)                                                           \
+#define SABOTAGES(X)                       \
+	X(claim_mark, DROPPED, dropped)    \
+	X(claim_publish, RELAXED, relaxed) \
+	X(claim_publish, DROPPED, dropped) \
+	X(claim_commit, RELAXED, relaxed)  \
+	X(claim_commit, DROPPED, dropped)  \
+	X(claim_claimed, RELAXED, relaxed) \
+	X(take_announce, DROPPED, dropped) \
+	X(take_fence, RELAXED, relaxed)    \
+	X(take_fence, DROPPED, dropped)    \
+	X(take_state, RELAXED, relaxed)    \
+	X(take_seal, DROPPED, dropped)     \
+	X(take_sent, RELAXED, relaxed)     \
+	X(take_sent, DROPPED, dropped)     \
+	X(take_withdraw, DROPPED, dropped) \
+	X(rewind_sent, DROPPED, dropped)   \
+	X(rewind_taking, DROPPED, dropped) \
+	X(claim_sent, RELAXED, relaxed)    \
+	X(cancel_tomb, DROPPED, dropped)   \
+	X(cancel_fence, RELAXED, relaxed)  \
+	X(cancel_fence, DROPPED, dropped)  \
+	X(cancel_sent, RELAXED, relaxed)   \
 	X(cancel_undo, DROPPED, dropped)
 
 MODEL_MAIN(SCENARIOS, SABOTAGES)

@@ -166,7 +166,7 @@ static void write_store(struct loc *l, uint8_t after, uint64_t v, int mo, const 
 	insert(l, after, v, &released);
 	if (is_sc(mo))
 		mc.sc_store[l - mc.locs] =
-		    later(l, mc.sc_store[l - mc.locs], t->cur.store[l - mc.locs]);
+			later(l, mc.sc_store[l - mc.locs], t->cur.store[l - mc.locs]);
 	mc_tick();
 }
 

@@ -62,10 +62,10 @@ void mc_print_trace(void);
 
 /* For test code. */
 void mc_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
-#define MC_ASSERT(cond)                                                                            \
-	do {                                                                                       \
-		if (!(cond))                                                                       \
-			mc_fail("line %d: %s", __LINE__, #cond);                                   \
+#define MC_ASSERT(cond)                                          \
+	do {                                                     \
+		if (!(cond))                                     \
+			mc_fail("line %d: %s", __LINE__, #cond); \
 	} while (0)
 int mc_choose(int n); /* 0..n-1, all explored */
 int mc_self(void);    /* 0: setup or finish; else 1.. */

@@ -10,10 +10,10 @@
 
 #include "model.h"
 
-#define URDS_MO(site, order)                                                                       \
-	__extension__({                                                                            \
-		static int mc_site_;                                                               \
-		mc_mo(&mc_site_, #site, (int)(order));                                             \
+#define URDS_MO(site, order)                           \
+	__extension__({                                \
+		static int mc_site_;                   \
+		mc_mo(&mc_site_, #site, (int)(order)); \
 	})
 
 #undef atomic_init
@@ -37,12 +37,12 @@
 #define atomic_fetch_sub_explicit(p, v, mo) mc_rmw((p), MC_SUB, (v), (int)(mo))
 #define atomic_fetch_or_explicit(p, v, mo) mc_rmw((p), MC_OR, (v), (int)(mo))
 #define atomic_fetch_and_explicit(p, v, mo) mc_rmw((p), MC_AND, (v), (int)(mo))
-#define atomic_compare_exchange_strong_explicit(p, e, v, mo, fmo)                                  \
-	__extension__({                                                                            \
-		uint64_t mc_e_ = *(e);                                                             \
-		bool mc_ok_ = mc_cas((p), &mc_e_, (v), (int)(mo), (int)(fmo));                     \
-		*(e) = (__typeof__(*(e)))mc_e_;                                                    \
-		mc_ok_;                                                                            \
+#define atomic_compare_exchange_strong_explicit(p, e, v, mo, fmo)              \
+	__extension__({                                                        \
+		uint64_t mc_e_ = *(e);                                         \
+		bool mc_ok_ = mc_cas((p), &mc_e_, (v), (int)(mo), (int)(fmo)); \
+		*(e) = (__typeof__(*(e)))mc_e_;                                \
+		mc_ok_;                                                        \
 	})
 #define atomic_compare_exchange_weak_explicit atomic_compare_exchange_strong_explicit
 #define atomic_thread_fence(mo) mc_fence((int)(mo))

@@ -67,7 +67,7 @@ struct thread {
 	ucontext_t uc;
 	bool has_context;
 	struct view cur, acq,
-	    rel; /* acq: what an acquire fence would add; rel: at last release fence */
+		rel; /* acq: what an acquire fence would add; rel: at last release fence */
 	uint64_t hash;
 	uint16_t steps;
 	enum pending pending;

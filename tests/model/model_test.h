@@ -82,10 +82,10 @@ static inline void model_sabotages_complete(const struct mc_test *const *t, size
 #define MODEL_EXPAND(a, b) MODEL_PASTE(a, b)
 #define MODEL_NAME(rest) MODEL_EXPAND(MODEL_PRIMITIVE, rest)
 #define MODEL_T_RUN(name) T_RUN(name);
-#define MODEL_SCENARIO(name)                                                                       \
-	static void name(void)                                                                     \
-	{                                                                                          \
-		model_holds(&test_##name);                                                         \
+#define MODEL_SCENARIO(name)               \
+	static void name(void)             \
+	{                                  \
+		model_holds(&test_##name); \
 	}
 #define MODEL_SABOTAGE(site, HOW, how)                                                             \
 	static void MODEL_NAME(site##_##how)(void)                                                 \
@@ -97,23 +97,23 @@ static inline void model_sabotages_complete(const struct mc_test *const *t, size
 #define MODEL_SCENARIO_RUN(name) T_RUN(name);
 #define MODEL_SABOTAGE_RUN(site, HOW, how) MODEL_T_RUN(MODEL_NAME(site##_##how))
 
-#define MODEL_MAIN(SCENARIOS, SABOTAGES)                                                           \
-	static const struct mc_test *const scenarios[] = {SCENARIOS(MODEL_SCENARIO_REF)};          \
-	static const struct sabotage sabotages[] = {SABOTAGES(MODEL_SABOTAGE_REF)};                \
-	SCENARIOS(MODEL_SCENARIO)                                                                  \
-	SABOTAGES(MODEL_SABOTAGE)                                                                  \
-	static void MODEL_NAME(misses_no_site)(void)                                               \
-	{                                                                                          \
-		model_sabotages_complete(scenarios, sizeof(scenarios) / sizeof(scenarios[0]),      \
-					 sabotages, sizeof(sabotages) / sizeof(sabotages[0]));     \
-	}                                                                                          \
-	int main(int argc, char **argv)                                                            \
-	{                                                                                          \
-		T_INIT(argc, argv);                                                                \
-		SCENARIOS(MODEL_SCENARIO_RUN)                                                      \
-		SABOTAGES(MODEL_SABOTAGE_RUN)                                                      \
-		MODEL_T_RUN(MODEL_NAME(misses_no_site))                                            \
-		return t_done();                                                                   \
+#define MODEL_MAIN(SCENARIOS, SABOTAGES)                                                       \
+	static const struct mc_test *const scenarios[] = {SCENARIOS(MODEL_SCENARIO_REF)};      \
+	static const struct sabotage sabotages[] = {SABOTAGES(MODEL_SABOTAGE_REF)};            \
+	SCENARIOS(MODEL_SCENARIO)                                                              \
+	SABOTAGES(MODEL_SABOTAGE)                                                              \
+	static void MODEL_NAME(misses_no_site)(void)                                           \
+	{                                                                                      \
+		model_sabotages_complete(scenarios, sizeof(scenarios) / sizeof(scenarios[0]),  \
+					 sabotages, sizeof(sabotages) / sizeof(sabotages[0])); \
+	}                                                                                      \
+	int main(int argc, char **argv)                                                        \
+	{                                                                                      \
+		T_INIT(argc, argv);                                                            \
+		SCENARIOS(MODEL_SCENARIO_RUN)                                                  \
+		SABOTAGES(MODEL_SABOTAGE_RUN)                                                  \
+		MODEL_T_RUN(MODEL_NAME(misses_no_site))                                        \
+		return t_done();                                                               \
 	}
 
 #endif

@@ -110,22 +110,22 @@ TEST(ready_token__watch_3_threads, setup_unwatched, {deliver, watch, receive}, f
 TEST(ready_token__unwatch, setup_queued, {deliver_receive, unwatch}, finish);
 TEST(ready_token__emptied_and_filled, setup_queued, {deliver, receive, receive}, finish);
 
-#define SCENARIOS(X)                                                                               \
-	X(ready_token__2_threads)                                                                  \
-	X(ready_token__3_threads)                                                                  \
-	X(ready_token__watch)                                                                      \
-	X(ready_token__watch_3_threads)                                                            \
-	X(ready_token__unwatch)                                                                    \
+#define SCENARIOS(X)                    \
+	X(ready_token__2_threads)       \
+	X(ready_token__3_threads)       \
+	X(ready_token__watch)           \
+	X(ready_token__watch_3_threads) \
+	X(ready_token__unwatch)         \
 	X(ready_token__emptied_and_filled)
 
-#define SABOTAGES(X)                                                                               \
-	X(ready_acquire, RELAXED, relaxed)                                                         \
-	X(ready_acquire, DROPPED, dropped)                                                         \
-	X(ready_dirty, RELAXED, relaxed)                                                           \
-	X(ready_dirty, DROPPED, dropped)                                                           \
-	X(ready_release, RELAXED, relaxed)                                                         \
-	X(ready_release, DROPPED, dropped)                                                         \
-	X(ready_again, RELAXED, relaxed)                                                           \
+#define SABOTAGES(X)                       \
+	X(ready_acquire, RELAXED, relaxed) \
+	X(ready_acquire, DROPPED, dropped) \
+	X(ready_dirty, RELAXED, relaxed)   \
+	X(ready_dirty, DROPPED, dropped)   \
+	X(ready_release, RELAXED, relaxed) \
+	X(ready_release, DROPPED, dropped) \
+	X(ready_again, RELAXED, relaxed)   \
 	X(ready_again, DROPPED, dropped)
 
 MODEL_MAIN(SCENARIOS, SABOTAGES)

@@ -15,7 +15,8 @@ static uint32_t arg, out; /* the operation's input and output, plain */
 static int claims[MC_THREADS + 1], cancels[MC_THREADS + 1], woken[MC_THREADS + 1]; /* ghosts */
 static int result;
 static bool retires;
-static struct mc_mutex sleepers; /* guards the two: as the runtime's list of sleepers, and its leader */
+static struct mc_mutex
+	sleepers; /* guards the two: as the runtime's list of sleepers, and its leader */
 static bool is_asleep, is_led, is_listed;
 static _Atomic(uint32_t) bell; /* where a leader sleeps instead */
 
@@ -295,33 +296,33 @@ TEST(request__promoted_and_claimed, setup_led, {owner_leads, leader, claimer_rin
 TEST(request__serves_itself, setup_listed, {owner_serves_itself, claimer_takes_off}, finish);
 TEST(request__no_sleeper, setup_queued, {claimer, claimer}, finish_no_sleeper);
 
-#define SCENARIOS(X)                                                                               \
-	X(request__2_threads)                                                                      \
-	X(request__polled)                                                                         \
-	X(request__time_out)                                                                       \
-	X(request__3_threads)                                                                      \
-	X(request__two_claimers)                                                                   \
-	X(request__two_timers)                                                                     \
-	X(request__queued_and_given_up)                                                            \
-	X(request__queued_and_given_up_3_threads)                                                  \
-	X(request__promoted)                                                                       \
-	X(request__promoted_and_claimed)                                                           \
-	X(request__serves_itself)                                                                  \
+#define SCENARIOS(X)                              \
+	X(request__2_threads)                     \
+	X(request__polled)                        \
+	X(request__time_out)                      \
+	X(request__3_threads)                     \
+	X(request__two_claimers)                  \
+	X(request__two_timers)                    \
+	X(request__queued_and_given_up)           \
+	X(request__queued_and_given_up_3_threads) \
+	X(request__promoted)                      \
+	X(request__promoted_and_claimed)          \
+	X(request__serves_itself)                 \
 	X(request__no_sleeper)
 
-#define SABOTAGES(X)                                                                               \
-	X(request_queue, RELAXED, relaxed)                                                         \
-	X(request_queue, DROPPED, dropped)                                                         \
-	X(request_claim, RELAXED, relaxed)                                                         \
-	X(request_claim, DROPPED, dropped)                                                         \
-	X(request_complete, RELAXED, relaxed)                                                      \
-	X(request_complete, DROPPED, dropped)                                                      \
-	X(request_cancel, RELAXED, relaxed)                                                        \
-	X(request_cancel, DROPPED, dropped)                                                        \
-	X(request_is_over, RELAXED, relaxed)                                                       \
-	X(request_sleep, RELAXED, relaxed)                                                         \
-	X(request_sleep_over, RELAXED, relaxed)                                                    \
-	X(request_waiter, DROPPED, dropped)                                                        \
+#define SABOTAGES(X)                            \
+	X(request_queue, RELAXED, relaxed)      \
+	X(request_queue, DROPPED, dropped)      \
+	X(request_claim, RELAXED, relaxed)      \
+	X(request_claim, DROPPED, dropped)      \
+	X(request_complete, RELAXED, relaxed)   \
+	X(request_complete, DROPPED, dropped)   \
+	X(request_cancel, RELAXED, relaxed)     \
+	X(request_cancel, DROPPED, dropped)     \
+	X(request_is_over, RELAXED, relaxed)    \
+	X(request_sleep, RELAXED, relaxed)      \
+	X(request_sleep_over, RELAXED, relaxed) \
+	X(request_waiter, DROPPED, dropped)     \
 	X(request_awake, DROPPED, dropped)
 
 MODEL_MAIN(SCENARIOS, SABOTAGES)

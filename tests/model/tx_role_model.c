@@ -106,22 +106,22 @@ TEST(tx_role__passed_on, setup_pass, {poster, poster, poster}, finish);
 TEST(tx_role__passed_on_and_entered, setup_pass, {poster_insists, poster_insists, poster_insists},
      finish);
 
-#define SCENARIOS(X)                                                                               \
-	X(tx_role__2_threads)                                                                      \
-	X(tx_role__3_threads)                                                                      \
-	X(tx_role__passed_on)                                                                      \
+#define SCENARIOS(X)          \
+	X(tx_role__2_threads) \
+	X(tx_role__3_threads) \
+	X(tx_role__passed_on) \
 	X(tx_role__passed_on_and_entered)
 
-#define SABOTAGES(X)                                                                               \
-	X(enter_acquire, RELAXED, relaxed)                                                         \
-	X(enter_acquire, DROPPED, dropped)                                                         \
-	X(enter_note, RELAXED, relaxed)                                                            \
-	X(enter_note, DROPPED, dropped)                                                            \
-	X(leave_release, RELAXED, relaxed)                                                         \
-	X(leave_release, DROPPED, dropped)                                                         \
-	X(leave_note, RELAXED, relaxed)                                                            \
-	X(leave_note, DROPPED, dropped)                                                            \
-	X(pass_release, RELAXED, relaxed)                                                          \
+#define SABOTAGES(X)                       \
+	X(enter_acquire, RELAXED, relaxed) \
+	X(enter_acquire, DROPPED, dropped) \
+	X(enter_note, RELAXED, relaxed)    \
+	X(enter_note, DROPPED, dropped)    \
+	X(leave_release, RELAXED, relaxed) \
+	X(leave_release, DROPPED, dropped) \
+	X(leave_note, RELAXED, relaxed)    \
+	X(leave_note, DROPPED, dropped)    \
+	X(pass_release, RELAXED, relaxed)  \
 	X(pass_release, DROPPED, dropped)
 
 MODEL_MAIN(SCENARIOS, SABOTAGES)

@@ -87,7 +87,8 @@ static struct sockaddr_in at(const char *addr, int port)
 	return sin;
 }
 
-static struct urds_sock *urds_end(struct urds_ctx *ctx, const char *mine, int port, const char *other, int oport)
+static struct urds_sock *urds_end(struct urds_ctx *ctx, const char *mine, int port,
+				  const char *other, int oport)
 {
 	struct urds_sock *s = urds_socket(ctx);
 	struct sockaddr_in m = at(mine, port), o = at(other, oport);
@@ -160,7 +161,8 @@ static void urds_tx(const struct job *j)
 	char c;
 
 	for (int i = 0; i < n; i++) {
-		t[i] = (struct sender){urds_end(ctx, addr_a, 4000 + i, addr_b, 5000), j, j->count / (size_t)n, (uint32_t)i};
+		t[i] = (struct sender){urds_end(ctx, addr_a, 4000 + i, addr_b, 5000), j,
+				       j->count / (size_t)n, (uint32_t)i};
 		urds_send(t[i].s, NULL, 0, 0); /* brings the connection up */
 	}
 	urds_recv(t[0].s, &c, 1, 0);
@@ -214,7 +216,8 @@ static void urds_rx(const struct job *j)
 static void urds_rtt(const struct job *j, int role)
 {
 	struct urds_ctx *ctx = open_ctx(j);
-	struct urds_sock *s = role == 1 ? urds_end(ctx, addr_a, 4000, addr_b, 5000) : urds_end(ctx, addr_b, 5000, addr_a, 4000);
+	struct urds_sock *s = role == 1 ? urds_end(ctx, addr_a, 4000, addr_b, 5000)
+					: urds_end(ctx, addr_b, 5000, addr_a, 4000);
 	char *buf = calloc(1, j->size);
 	double start;
 
@@ -260,9 +263,9 @@ struct run {
 	struct job j;
 	int cpu_a, cpu_b;
 	int hogs;
-	double v[ROUNDS_MAX]; /* messages per second, or microseconds per round trip */
+	double v[ROUNDS_MAX];	   /* messages per second, or microseconds per round trip */
 	double cpu[2][ROUNDS_MAX]; /* nanoseconds of processor time per message: receiver, sender */
-	double tx, rx, polls; /* system calls per message, last round */
+	double tx, rx, polls;	   /* system calls per message, last round */
 };
 
 static pid_t spawn(const struct run *r, int role)
@@ -368,6 +371,7 @@ static double median(const struct run *r, int rounds)
 	return median_of(r->v, rounds);
 }
 
+/* clang-format off */
 static struct run runs[] = {
 	{.name = "raw 64 B, a send each", .kind = RAW_STREAM, .j = {64, 200000, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
 	{.name = "raw 64 B, 64 KiB sends", .kind = RAW_STREAM, .j = {64, 8000000, 65536, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 0},
@@ -389,13 +393,35 @@ static struct run runs[] = {
 	{.name = "raw round trip, hogs", .kind = RAW_RTT, .j = {64, 500, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 2},
 	{.name = "urds spinning, hogs", .kind = URDS_RTT, .j = {64, 500, 0, 0, 0}, .cpu_a = 0, .cpu_b = 1, .hogs = 2},
 };
+/* clang-format on */
 
 static int is_wanted(const struct run *r, const char *only)
 {
 	return only[0] == '=' ? !strcmp(r->name, only + 1) : strstr(r->name, only) != NULL;
 }
 
-enum { R_ONE, R_BULK, U_64, U_64T, R_8K, U_8K, R_1M, U_1M, R_2, E_2, S_2, U_2B, U_2S, R_1, E_1, U_1B, U_1S, R_H, U_H, NRUNS };
+enum {
+	R_ONE,
+	R_BULK,
+	U_64,
+	U_64T,
+	R_8K,
+	U_8K,
+	R_1M,
+	U_1M,
+	R_2,
+	E_2,
+	S_2,
+	U_2B,
+	U_2S,
+	R_1,
+	E_1,
+	U_1B,
+	U_1S,
+	R_H,
+	U_H,
+	NRUNS
+};
 
 static const struct {
 	const char *text;
@@ -418,8 +444,10 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"rounds", 1, NULL, 'r'}, {"only", 1, NULL, 'o'}, {"check", 0, NULL, 'c'}, {NULL, 0, NULL, 0}};
+	static const struct option options[] = {{"rounds", 1, NULL, 'r'},
+						{"only", 1, NULL, 'o'},
+						{"check", 0, NULL, 'c'},
+						{NULL, 0, NULL, 0}};
 	int rounds = 5, check = 0, opt, missed = 0;
 	const char *only = NULL;
 
@@ -463,15 +491,17 @@ int main(int argc, char **argv)
 		printf("\n");
 	}
 	for (size_t i = 0; i < sizeof ratios / sizeof *ratios && !only; i++) {
-		double x = median(&runs[ratios[i].of], rounds) / median(&runs[ratios[i].to], rounds);
+		double x = median(&runs[ratios[i].of], rounds) /
+			   median(&runs[ratios[i].to], rounds);
 		int ok = ratios[i].at_least ? x >= ratios[i].bound : x <= ratios[i].bound;
 
 		missed += !ok;
-		printf("%-46s %7.2f  (%s %.2f)  %s", ratios[i].text, x, ratios[i].at_least ? ">=" : "<=",
-		       ratios[i].bound, ok ? "ok" : "MISSED");
+		printf("%-46s %7.2f  (%s %.2f)  %s", ratios[i].text, x,
+		       ratios[i].at_least ? ">=" : "<=", ratios[i].bound, ok ? "ok" : "MISSED");
 		if (ratios[i].floor)
 			printf("; %s: %.2f", runs[ratios[i].floor].name,
-			       median(&runs[ratios[i].floor], rounds) / median(&runs[ratios[i].to], rounds));
+			       median(&runs[ratios[i].floor], rounds) /
+				       median(&runs[ratios[i].to], rounds));
 		printf("\n");
 	}
 	return check && missed ? 1 : 0;

@@ -15,9 +15,10 @@
 struct shared {
 	_Atomic int ready, go;
 	_Atomic uint16_t port;
-	double seconds;	 /* of the measured part */
+	double seconds; /* of the measured part */
 	uint64_t tx_calls, rx_calls, polls, messages;
-	double cpu[2]; /* processor seconds of the receiver, the sender: whole process, measured part */
+	double cpu
+		[2]; /* processor seconds of the receiver, the sender: whole process, measured part */
 };
 
 extern struct shared *sh;

@@ -52,7 +52,8 @@ static void *watch(void *arg)
 			atomic_store(&m->dead_at, now_ns());
 		atomic_store(&m->dead, dead);
 		atomic_store(&m->relinked, lost);
-		atomic_store(&m->retransmitted, atomic_load(&e->counters[URDS_C_send_retransmitted]));
+		atomic_store(&m->retransmitted,
+			     atomic_load(&e->counters[URDS_C_send_retransmitted]));
 		nap_ms(20);
 	}
 	return NULL;
@@ -114,10 +115,13 @@ static void black_hole__is_dead_in_30_s(void)
 		ip_b = order ? IP_A : IP_B;
 		start(p);
 		since = now_ns();
-		CHECK_EQ(system("nft add table inet hole && nft 'add chain inet hole in { type filter hook input priority 0; }' && "
-				"nft add rule inet hole in ip saddr " IP_A " ip daddr " IP_B " drop && "
-				"nft add rule inet hole in ip saddr " IP_B " ip daddr " IP_A " drop"),
-			 0);
+		CHECK_EQ(
+			system("nft add table inet hole && nft 'add chain inet hole in { type filter hook input priority 0; }' && "
+			       "nft add rule inet hole in ip saddr " IP_A " ip daddr " IP_B
+			       " drop && "
+			       "nft add rule inet hole in ip saddr " IP_B " ip daddr " IP_A
+			       " drop"),
+			0);
 		/* By us, or by the system's TCP if it is set to give up sooner. */
 		EVENTUALLY_S(atomic_load(&m->dead_at) > 0, 32);
 		took = atomic_load(&m->dead_at) - since;

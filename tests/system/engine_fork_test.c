@@ -27,9 +27,11 @@ static unsigned engine_fds(bool listening)
 		if (fd < 3 || k < 0)
 			continue;
 		to[k] = 0;
-		if (strstr(to, "socket:") && getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) == 0 && on)
+		if (strstr(to, "socket:") &&
+		    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) == 0 && on)
 			n++;
-		else if (!listening && (strstr(to, "socket:") || strstr(to, "eventpoll") || strstr(to, "eventfd")))
+		else if (!listening && (strstr(to, "socket:") || strstr(to, "eventpoll") ||
+					strstr(to, "eventfd")))
 			n++;
 	}
 	if (d)
@@ -85,7 +87,8 @@ static int child_checks(struct urds_ctx *e, struct urds_sock *s)
 	own = ctx_open(FLAGS);
 	a = own ? sock_at(own, ip_a, 5000) : NULL;
 	b = own ? sock_at(own, ip_b, 5000) : NULL;
-	if (!a || !b || send4(a, "mine", 4, 0, ip_b, 5000) != 4 || urds_recv(b, buf, sizeof buf, 0) != 4)
+	if (!a || !b || send4(a, "mine", 4, 0, ip_b, 5000) != 4 ||
+	    urds_recv(b, buf, sizeof buf, 0) != 4)
 		return 11;
 	return urds_shutdown(own) < 0 ? 12 : 0;
 }
@@ -177,7 +180,8 @@ static void exec__inherits_nothing(void)
 	pid = spawn();
 	if (pid == 0) {
 		/* No engine descriptor is left: 0, 1, 2 and the listing's own. */
-		execl("/bin/sh", "sh", "-c", "for f in /proc/self/fd/*; do readlink $f; done | grep -cE 'socket|event' | grep -qx 0",
+		execl("/bin/sh", "sh", "-c",
+		      "for f in /proc/self/fd/*; do readlink $f; done | grep -cE 'socket|event' | grep -qx 0",
 		      (char *)NULL);
 		_exit(99);
 	}
@@ -202,13 +206,15 @@ static void exit__flushes(void)
 
 		if (pid == 0) {
 			/* The process default on even rounds. */
-			struct urds_sock *c = sock_at(round & 1 ? ctx_open(FLAGS) : NULL, "127.21.4.1", 4000);
+			struct urds_sock *c =
+				sock_at(round & 1 ? ctx_open(FLAGS) : NULL, "127.21.4.1", 4000);
 
 			if (!c)
 				exit(2);
 			for (uint64_t n = 0; n < 100; n++) {
 				fill_msg(buf, sizeof buf, n);
-				if (send4(c, buf, sizeof buf, 0, "127.21.4.2", 4000) != (ssize_t)sizeof buf)
+				if (send4(c, buf, sizeof buf, 0, "127.21.4.2", 4000) !=
+				    (ssize_t)sizeof buf)
 					exit(3);
 			}
 			exit(0);
@@ -293,7 +299,8 @@ static void exit__with_threads_at_work(void)
 		if (pid == 0) {
 			struct urds_ctx *e = ctx_open(FLAGS);
 			struct urds_sock *a = sock_at(e, "127.21.6.1", 4000);
-			struct urds_sock *b = sock_at(round & 1 ? e : ctx_open(FLAGS), "127.21.6.2", 4000);
+			struct urds_sock *b =
+				sock_at(round & 1 ? e : ctx_open(FLAGS), "127.21.6.2", 4000);
 			pthread_t id;
 
 			if (!a || !b)
@@ -331,11 +338,13 @@ static void shutdown__while_threads_call(void)
 {
 	for (int round = 0; round < 20; round++) {
 		struct urds_ctx *e = ctx_open(FLAGS), *f = round & 1 ? ctx_open(FLAGS) : e;
-		struct urds_sock *a = sock_at(e, "127.21.7.1", 4000), *b = sock_at(f, "127.21.7.2", 4000);
+		struct urds_sock *a = sock_at(e, "127.21.7.1", 4000),
+				 *b = sock_at(f, "127.21.7.2", 4000);
 		pthread_t id[4];
 		void *rc;
 
-		CHECK(a && b && connect4(a, "127.21.7.2", 4000) == 0 && connect4(b, "127.21.7.1", 4000) == 0);
+		CHECK(a && b && connect4(a, "127.21.7.2", 4000) == 0 &&
+		      connect4(b, "127.21.7.1", 4000) == 0);
 		pthread_create(&id[0], NULL, recv_to_the_end, b);
 		pthread_create(&id[1], NULL, send_to_the_end, a);
 		pthread_create(&id[2], NULL, recv_to_the_end, a);

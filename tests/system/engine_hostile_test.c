@@ -55,7 +55,8 @@ static void *sender(void *arg)
 
 static void *publisher(void *arg)
 {
-	struct urds_addr local = {{[10] = 0xff, 0xff, 127, 24, 0, me_ == &m->side[1] ? 2 : 1}, 0}, remote = local;
+	struct urds_addr local = {{[10] = 0xff, 0xff, 127, 24, 0, me_ == &m->side[1] ? 2 : 1}, 0},
+			 remote = local;
 	struct urds_link *was = NULL, *l;
 	struct urds_ctx *e = arg;
 	struct peer *p;
@@ -73,8 +74,10 @@ static void *publisher(void *arg)
 		atomic_store(&me_->parked, atomic_load(&e->counters[URDS_C_conn_parked]));
 		atomic_store(&me_->evicted, atomic_load(&e->counters[URDS_C_conn_evicted]));
 		atomic_store(&me_->refused, atomic_load(&e->counters[URDS_C_conn_refused]));
-		atomic_store(&me_->protocol_errors, atomic_load(&e->counters[URDS_C_conn_protocol_error]));
-		atomic_store(&me_->retransmitted, atomic_load(&e->counters[URDS_C_send_retransmitted]));
+		atomic_store(&me_->protocol_errors,
+			     atomic_load(&e->counters[URDS_C_conn_protocol_error]));
+		atomic_store(&me_->retransmitted,
+			     atomic_load(&e->counters[URDS_C_send_retransmitted]));
 		p = peer_find(e, &local, &remote);
 		l = NULL;
 		if (p) {
@@ -122,10 +125,11 @@ static void peer_main(unsigned i)
 
 		if (rc < 0)
 			_exit(5);
-		if (!check_msg(b, (size_t)rc, next) || rc != (ssize_t)SIZE || ntohs(from.sin_port) != 4000) {
+		if (!check_msg(b, (size_t)rc, next) || rc != (ssize_t)SIZE ||
+		    ntohs(from.sin_port) != 4000) {
 			if (atomic_fetch_add(&me_->bad, 1) == 0)
-				printf("# side %u: %zd bytes from port %u in place of message %llu\n", i, rc,
-				       ntohs(from.sin_port), (unsigned long long)next);
+				printf("# side %u: %zd bytes from port %u in place of message %llu\n",
+				       i, rc, ntohs(from.sin_port), (unsigned long long)next);
 			continue;
 		}
 		next++;
@@ -166,8 +170,8 @@ static void check_live(const char *what)
 	for (unsigned i = 0; i < 2; i++) {
 		EVENTUALLY_S(atomic_load(&m->side[i].received) > was[i] + 200, 3);
 		if (atomic_load(&m->side[i].bad))
-			T_FAIL("%s: side %u got %u messages that are not its peer's, in order", what, i,
-			       atomic_load(&m->side[i].bad));
+			T_FAIL("%s: side %u got %u messages that are not its peer's, in order",
+			       what, i, atomic_load(&m->side[i].bad));
 		if (atomic_load(&m->side[i].relinked) || atomic_load(&m->side[i].retransmitted))
 			T_FAIL("%s: side %u lost its connection, retransmitted %llu", what, i,
 			       (unsigned long long)atomic_load(&m->side[i].retransmitted));
@@ -184,13 +188,15 @@ static int client(const char *from, const char *to, int lane)
 
 	for (unsigned try = 0; try < 2000; try++) {
 		struct sockaddr_in b = in4(from ? from : "127.0.0.1", 0);
-		unsigned port = lane < 0 ? 0 : 20000 + (try + (unsigned)rand() % 1000) * 8 + (unsigned)lane;
+		unsigned port =
+			lane < 0 ? 0 : 20000 + (try + (unsigned)rand() % 1000) * 8 + (unsigned)lane;
 
 		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		if (fd < 0)
 			return -1;
 		b.sin_port = htons((uint16_t)port);
-		if (bind(fd, (struct sockaddr *)&b, sizeof b) == 0 && connect(fd, (struct sockaddr *)&a, sizeof a) == 0)
+		if (bind(fd, (struct sockaddr *)&b, sizeof b) == 0 &&
+		    connect(fd, (struct sockaddr *)&a, sizeof a) == 0)
 			return fd;
 		close(fd);
 		fd = -1;
@@ -203,12 +209,13 @@ static int client(const char *from, const char *to, int lane)
 static const char *const sources[] = {"127.24.0.50", "127.3.3.3", IP_A, IP_B};
 static const char *const targets[] = {IP_A, IP_B};
 
-#define EACH_CLIENT(fd, per)                                                                  \
-	for (unsigned s_ = 0; s_ < 4; s_++)                                                   \
-		for (unsigned t_ = 0; t_ < 2; t_++)                                           \
-			for (unsigned i_ = 0, fd##_n = 0; i_ < (per); i_++)                   \
-				for (int fd = client(sources[s_], targets[t_], fd##_n ? -1 : (int)(i_ % 8)); fd >= 0; \
-				     fd = -1)
+#define EACH_CLIENT(fd, per)                                                       \
+	for (unsigned s_ = 0; s_ < 4; s_++)                                        \
+		for (unsigned t_ = 0; t_ < 2; t_++)                                \
+			for (unsigned i_ = 0, fd##_n = 0; i_ < (per); i_++)        \
+				for (int fd = client(sources[s_], targets[t_],     \
+						     fd##_n ? -1 : (int)(i_ % 8)); \
+				     fd >= 0; fd = -1)
 
 static int held[4096];
 static unsigned nheld;
@@ -239,13 +246,15 @@ static void garbage(void)
 
 	for (size_t i = 0; i < sizeof b; i++)
 		b[i] = (uint8_t)rand();
-	EACH_CLIENT(fd, 8) {
+	EACH_CLIENT(fd, 8)
+	{
 		push(fd, b + rand() % 1000, 60000);
 		hold(fd);
 	}
 	check_live("garbage");
 	let_go();
-	EACH_CLIENT(fd, 8) {
+	EACH_CLIENT(fd, 8)
+	{
 		push(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27);
 		close(fd);
 	}
@@ -257,12 +266,13 @@ static void half_a_header(void)
 	uint8_t h[URDS_HDR_LEN];
 
 	urds_hdr_put_data(h, 5, 100, 4000, 4000);
-	EACH_CLIENT(fd, 8) {
+	EACH_CLIENT(fd, 8)
+	{
 		push(fd, h, 20);
 		hold(fd);
 	}
 	EACH_CLIENT(fd, 8)
-		hold(fd); /* and some that say nothing */
+	hold(fd); /* and some that say nothing */
 	check_live("held connections");
 	let_go();
 	check_live("held connections closed");
@@ -272,7 +282,8 @@ static void endless_length(void)
 {
 	uint8_t h[URDS_HDR_LEN];
 
-	EACH_CLIENT(fd, 8) {
+	EACH_CLIENT(fd, 8)
+	{
 		urds_hdr_put_data(h, 5, 0, 4000, 4000);
 		memset(h + URDS_HDR_OFF_LEN, 0xff, 4);
 		push(fd, h, sizeof h);
@@ -287,7 +298,8 @@ static void half_a_message(void)
 {
 	static uint8_t b[URDS_HDR_LEN + 500000];
 
-	EACH_CLIENT(fd, 8) {
+	EACH_CLIENT(fd, 8)
+	{
 		urds_hdr_put_data(b, 5, 1 << 20, 4000, 4999);
 		push(fd, b, sizeof b);
 		hold(fd);
@@ -322,12 +334,14 @@ static void thousand_connections(void)
 		printf("# 500 connections from 500 addresses, side %u: %llu bytes of ours each; resident memory %llu -> "
 		       "%llu KiB; %llu peers\n",
 		       i, (unsigned long long)(atomic_load(&m->side[i].small) - before[i]) / 500,
-		       (unsigned long long)rss[i], (unsigned long long)atomic_load(&m->side[i].rss_kb),
+		       (unsigned long long)rss[i],
+		       (unsigned long long)atomic_load(&m->side[i].rss_kb),
 		       (unsigned long long)atomic_load(&m->side[i].peers));
 	let_go();
 	/* Those that never proved to be peers are forgotten. */
 	for (unsigned i = 0; i < 2; i++)
-		EVENTUALLY(atomic_load(&m->side[i].peers) < 1000 && atomic_load(&m->side[i].small) < before[i] + 300000);
+		EVENTUALLY(atomic_load(&m->side[i].peers) < 1000 &&
+			   atomic_load(&m->side[i].small) < before[i] + 300000);
 	/* All from one address, the peer's own. */
 	for (unsigned i = 0; i < 500; i++) {
 		hold(client(IP_A, IP_B, -1));
@@ -374,7 +388,8 @@ static void fake_kernel(const char *from, const char *to)
 			if (n <= 0) {
 				close(p[lane].fd);
 				p[lane].fd = -1;
-			} else if (n == (ssize_t)sizeof h && h[URDS_HDR_OFF_SPORT] == 0 && h[URDS_HDR_OFF_SPORT + 1] == 1) {
+			} else if (n == (ssize_t)sizeof h && h[URDS_HDR_OFF_SPORT] == 0 &&
+				   h[URDS_HDR_OFF_SPORT + 1] == 1) {
 				urds_probe_put(h, true, seq++, &answer);
 				push(p[lane].fd, h, sizeof h);
 			}
@@ -398,13 +413,15 @@ static void strays__have_no_effect(void)
 	half_a_message();
 	for (unsigned i = 0; i < 2; i++)
 		printf("# side %u: parked %llu evicted %llu refused %llu protocol errors %llu\n", i,
-		       (unsigned long long)atomic_load(&m->side[i].parked), (unsigned long long)atomic_load(&m->side[i].evicted),
+		       (unsigned long long)atomic_load(&m->side[i].parked),
+		       (unsigned long long)atomic_load(&m->side[i].evicted),
 		       (unsigned long long)atomic_load(&m->side[i].refused),
 		       (unsigned long long)atomic_load(&m->side[i].protocol_errors));
 	CHECK(atomic_load(&m->side[1].parked) > 0);
 	EVENTUALLY(atomic_load(&m->side[1].evicted) > 0);
 	thousand_connections();
-	printf("# %llu and %llu messages received, in order\n", (unsigned long long)atomic_load(&m->side[0].received),
+	printf("# %llu and %llu messages received, in order\n",
+	       (unsigned long long)atomic_load(&m->side[0].received),
 	       (unsigned long long)atomic_load(&m->side[1].received));
 	peers_stop();
 }
@@ -419,7 +436,8 @@ static void fake_kernel__does_not_take_over(void)
 	check_live("a fake kernel at B's address");
 	for (unsigned i = 0; i < 2; i++)
 		printf("# side %u: parked %llu evicted %llu connections lost %llu\n", i,
-		       (unsigned long long)atomic_load(&m->side[i].parked), (unsigned long long)atomic_load(&m->side[i].evicted),
+		       (unsigned long long)atomic_load(&m->side[i].parked),
+		       (unsigned long long)atomic_load(&m->side[i].evicted),
 		       (unsigned long long)atomic_load(&m->side[i].resets));
 	peers_stop();
 }

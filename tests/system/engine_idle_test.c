@@ -52,8 +52,8 @@ static void many_main(void)
 
 		snprintf(ip, sizeof ip, "127.26.%u.%u", i / 250, i % 250 + 1);
 		s = sock_at(e, ip, 4000);
-		if (!s || send4(s, "hello", 5, 0, HUB, 4000) != 5 || set_timeo(s, SO_RCVTIMEO, 10000) < 0 ||
-		    urds_recv(s, b, sizeof b, 0) != 5)
+		if (!s || send4(s, "hello", 5, 0, HUB, 4000) != 5 ||
+		    set_timeo(s, SO_RCVTIMEO, 10000) < 0 || urds_recv(s, b, sizeof b, 0) != 5)
 			_exit(3);
 		atomic_fetch_add(&m->answered, 1);
 	}
@@ -67,7 +67,10 @@ static void settle(struct urds_ctx *e)
 {
 	for (unsigned quiet = 0; quiet < 20;) {
 		nap_ms(100);
-		quiet = atomic_load(&e->next_deadline) == URDS_NEVER && atomic_load(&e->pool.used) == 0 ? quiet + 1 : 0;
+		quiet = atomic_load(&e->next_deadline) == URDS_NEVER &&
+					atomic_load(&e->pool.used) == 0
+				? quiet + 1
+				: 0;
 	}
 }
 
@@ -124,7 +127,8 @@ static int calls_in_ten_seconds(pid_t pid)
 	FILE *f;
 
 	snprintf(file, sizeof file, "/tmp/urds-idle-%d.strace", getpid());
-	snprintf(cmd, sizeof cmd, "timeout -s INT 10 strace -f -qq -p %d -o %s 2>/dev/null", (int)pid, file);
+	snprintf(cmd, sizeof cmd, "timeout -s INT 10 strace -f -qq -p %d -o %s 2>/dev/null",
+		 (int)pid, file);
 	if (system(cmd) < 0)
 		return -1;
 	f = fopen(file, "r");
@@ -132,7 +136,8 @@ static int calls_in_ten_seconds(pid_t pid)
 		return -1;
 	for (calls = 0; fgets(line, sizeof line, f);) {
 		/* What was under way when we came, and still is, is no call. */
-		if (strstr(line, "<unfinished ...>") || strstr(line, "<detached ...>") || strstr(line, "resuming"))
+		if (strstr(line, "<unfinished ...>") || strstr(line, "<detached ...>") ||
+		    strstr(line, "resuming"))
 			continue;
 		printf("# %s", line);
 		calls++;
@@ -162,8 +167,9 @@ static void idle__memory(void)
 	double peer, sock;
 
 	start_all();
-	peer = (double)(int64_t)(atomic_load(&m->with_peers) + atomic_load(&m->mapped[0]) - atomic_load(&m->base) -
-				 atomic_load(&m->mapped[2])) / PEERS;
+	peer = (double)(int64_t)(atomic_load(&m->with_peers) + atomic_load(&m->mapped[0]) -
+				 atomic_load(&m->base) - atomic_load(&m->mapped[2])) /
+	       PEERS;
 	sock = (double)(atomic_load(&m->with_socks) - atomic_load(&m->with_peers)) / PEERS;
 	printf("# per idle peer %.0f bytes (%.0f counted by the pool; regions mapped in all: %llu KiB); per idle socket "
 	       "%.0f bytes\n",
@@ -182,7 +188,8 @@ static void idle__no_system_calls(void)
 	for (unsigned i = 0; i < 2; i++) {
 		int calls = calls_in_ten_seconds(pids[i]);
 
-		printf("# %s: %d system calls in 10 s\n", i ? "the one with a thousand addresses" : "their common peer", calls);
+		printf("# %s: %d system calls in 10 s\n",
+		       i ? "the one with a thousand addresses" : "their common peer", calls);
 		CHECK_EQ(calls, 0);
 	}
 }

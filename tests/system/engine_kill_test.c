@@ -134,8 +134,9 @@ static unsigned unread_at(const char *ip)
 	while (f && fgets(line, sizeof line, f)) {
 		unsigned la, lp, ra, rp, st, tx, rx;
 
-		if (sscanf(line, " %*d: %x:%x %x:%x %x %x:%x", &la, &lp, &ra, &rp, &st, &tx, &rx) == 7 && la == want &&
-		    st == 1)
+		if (sscanf(line, " %*d: %x:%x %x:%x %x %x:%x", &la, &lp, &ra, &rp, &st, &tx, &rx) ==
+			    7 &&
+		    la == want && st == 1)
 			sum += rx;
 	}
 	if (f)
@@ -204,7 +205,8 @@ static void kill_receivers(unsigned kills, struct result *r)
 		uint32_t had = atomic_load(&m->received), at;
 		uint64_t end;
 
-		EVENTUALLY(atomic_load(&m->ready) == k + 1 && atomic_load(&m->received) > had + 500);
+		EVENTUALLY(atomic_load(&m->ready) == k + 1 &&
+			   atomic_load(&m->received) > had + 500);
 		took[k] = (double)(atomic_load(&m->first_at) - atomic_load(&m->ready_at)) / 1e9;
 		nap_ms(rnd(15));
 		kill(rx, SIGSTOP);
@@ -249,8 +251,8 @@ static void print(const char *what, const struct result *r)
 {
 	printf("# %s: sent %u kills %u (%u with unread bytes) lost %u doubled %u; %u came again to the next "
 	       "incarnation; first message after %.0f ms, at worst %.0f ms\n",
-	       what, r->sent, r->kills, r->with_unread, r->lost, r->doubled, r->again, r->median_s * 1e3,
-	       r->worst_s * 1e3);
+	       what, r->sent, r->kills, r->with_unread, r->lost, r->doubled, r->again,
+	       r->median_s * 1e3, r->worst_s * 1e3);
 }
 
 static void killed_receiver__nothing_acknowledged_is_lost(void)
@@ -331,7 +333,8 @@ static void killed_in_turn__flows_again(void)
 		CHECK_EQ(atomic_load(&m->bad), 0);
 		qsort(took, n, sizeof took[0], by_value);
 		printf("# %s: %u kills, first message after %.0f ms, at worst %.0f ms\n",
-		       order ? "larger to smaller" : "smaller to larger", n, took[n / 2] * 1e3, took[n - 1] * 1e3);
+		       order ? "larger to smaller" : "smaller to larger", n, took[n / 2] * 1e3,
+		       took[n - 1] * 1e3);
 		CHECK(took[n - 1] <= 2.0 * slow());
 		munmap(m, sizeof *m);
 	}

@@ -247,7 +247,8 @@ static void dispatch(struct urds_poller *p, const struct epoll_event *ev)
 		finish(p, s, i);
 }
 
-_Static_assert(sizeof(struct epoll_event) * URDS_POLL_BATCH <= sizeof(((struct urds_poll_batch *)0)->event),
+_Static_assert(sizeof(struct epoll_event) * URDS_POLL_BATCH <=
+		       sizeof(((struct urds_poll_batch *)0)->event),
 	       "a batch is an array of the kernel's");
 
 static struct epoll_event *events_of(struct urds_poll_batch *b)
@@ -260,7 +261,8 @@ static int wait_kernel(struct urds_poller *p, struct epoll_event *ev, urds_ns ti
 	urds_ns ms;
 
 	if (timeout_ns == 0)
-		return (int)syscall(SYS_epoll_pwait, p->epoll_fd, ev, BATCH, 0, NULL, 0); /* see nocancel.h */
+		return (int)syscall(SYS_epoll_pwait, p->epoll_fd, ev, BATCH, 0, NULL,
+				    0); /* see nocancel.h */
 	if (timeout_ns == URDS_NEVER)
 		return epoll_wait(p->epoll_fd, ev, BATCH, -1);
 #ifdef URDS_HAVE_EPOLL_PWAIT2
@@ -291,7 +293,8 @@ int urds_poller_fetch(struct urds_poller *p, urds_ns timeout_ns, struct urds_pol
 
 uint64_t urds_poller_key(const struct urds_poller *p, const struct urds_poll_src *src)
 {
-	uint64_t gen = atomic_load_explicit(&slot_at(p, src->slot)->state, memory_order_relaxed) >> 32;
+	uint64_t gen = atomic_load_explicit(&slot_at(p, src->slot)->state, memory_order_relaxed) >>
+		       32;
 
 	return (gen << 32 | src->slot) + 1;
 }

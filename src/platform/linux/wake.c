@@ -21,7 +21,8 @@ static void ready(struct urds_poll_src *src, unsigned events)
 		w->rung(w);
 }
 
-static int init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w), bool is_held)
+static int init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w),
+		bool is_held)
 {
 	int fd, rc;
 
@@ -50,7 +51,8 @@ int urds_wake_init(struct urds_wake *w, struct urds_poller *p, void (*rung)(stru
 	return init(w, p, rung, false);
 }
 
-int urds_wake_init_held(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w))
+int urds_wake_init_held(struct urds_wake *w, struct urds_poller *p,
+			void (*rung)(struct urds_wake *w))
 {
 	return init(w, p, rung, true);
 }

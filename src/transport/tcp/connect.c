@@ -125,7 +125,8 @@ static bool accept_and_reset(struct tcp *t, struct tcp_listener *ls)
 		urds_fds_close(t->spare_fd);
 		t->spare_fd = -1;
 		urds_fds_enter();
-		fd = urds_fds_made(urds_sys_accept(ls->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+		fd = urds_fds_made(
+			urds_sys_accept(ls->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 		/* Without a descriptor, accept complains even if nobody is there. */
 		is_empty = fd < 0 && errno == EAGAIN;
 		if (fd >= 0)
@@ -155,8 +156,8 @@ static void accept_all(struct urds_poll_src *src, unsigned events)
 		int fd;
 
 		urds_fds_enter();
-		fd = urds_fds_made(
-			urds_sys_accept(ls->fd, (struct sockaddr *)&ss, &len, SOCK_CLOEXEC | SOCK_NONBLOCK));
+		fd = urds_fds_made(urds_sys_accept(ls->fd, (struct sockaddr *)&ss, &len,
+						   SOCK_CLOEXEC | SOCK_NONBLOCK));
 
 		if (fd >= 0) {
 			accepted(t, ls, fd, &ss, len);

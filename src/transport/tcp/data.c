@@ -61,14 +61,16 @@ static ssize_t send_now(int fd, const struct msghdr *m)
 	const int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
 
 	if (m->msg_iovlen == 1)
-		return syscall(SYS_sendto, fd, m->msg_iov[0].iov_base, m->msg_iov[0].iov_len, flags, NULL, 0);
+		return syscall(SYS_sendto, fd, m->msg_iov[0].iov_base, m->msg_iov[0].iov_len, flags,
+			       NULL, 0);
 	return syscall(SYS_sendmsg, fd, m, flags);
 }
 
 static ssize_t recv_now(int fd, struct msghdr *m)
 {
 	if (m->msg_iovlen == 1)
-		return syscall(SYS_recvfrom, fd, m->msg_iov[0].iov_base, m->msg_iov[0].iov_len, MSG_DONTWAIT, NULL, NULL);
+		return syscall(SYS_recvfrom, fd, m->msg_iov[0].iov_base, m->msg_iov[0].iov_len,
+			       MSG_DONTWAIT, NULL, NULL);
 	return syscall(SYS_recvmsg, fd, m, MSG_DONTWAIT);
 }
 

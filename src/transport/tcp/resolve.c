@@ -20,7 +20,8 @@
 static int probe_socket(const struct urds_addr *a)
 {
 	urds_fds_enter();
-	return urds_fds_made(socket(urds_addr_is_v4(a) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	return urds_fds_made(
+		socket(urds_addr_is_v4(a) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 }
 
 static bool is_local(struct urds_transport *t, const struct urds_addr *a)
@@ -33,7 +34,8 @@ static bool is_local(struct urds_transport *t, const struct urds_addr *a)
 	if (urds_addr_is_any(a))
 		return false;
 	fd = probe_socket(a);
-	if (fd < 0) /* without a descriptor nobody can say: whoever goes on is told that there is none */
+	if (fd <
+	    0) /* without a descriptor nobody can say: whoever goes on is told that there is none */
 		return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
 	yes = bind(fd, (struct sockaddr *)&ss, len) == 0;
 	urds_fds_close(fd);

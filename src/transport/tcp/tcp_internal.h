@@ -47,11 +47,11 @@ struct tcp_link {
 	_Atomic uint32_t refs;	  /* the owner's until close (then the poller's), an accept's */
 	_Atomic uint32_t pending; /* URDS_POLL_* to handle, and BUSY: a thread is at it */
 	_Atomic bool is_connecting;
-	_Atomic bool is_closed;	  /* no sink call starts any more */
-	_Atomic bool is_tx_short; /* the last tx() was not taken whole: on_writable() is owed */
-	_Atomic bool is_broken;	  /* tx() saw an error: the kernel reports it once only */
-	_Atomic bool is_fin_sent; /* our FIN counts as one byte in the kernel's queue */
-	uint64_t written;	  /* bytes the kernel took; by the holder of the tx direction */
+	_Atomic bool is_closed;	     /* no sink call starts any more */
+	_Atomic bool is_tx_short;    /* the last tx() was not taken whole: on_writable() is owed */
+	_Atomic bool is_broken;	     /* tx() saw an error: the kernel reports it once only */
+	_Atomic bool is_fin_sent;    /* our FIN counts as one byte in the kernel's queue */
+	uint64_t written;	     /* bytes the kernel took; by the holder of the tx direction */
 	uint32_t tx_calls, rx_calls; /* by the holder of the direction */
 };
 

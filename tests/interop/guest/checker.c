@@ -98,8 +98,8 @@ static void settle_order(struct checker *c, uint64_t to)
 	for (unsigned i = n; i-- > 0;) {
 		best[i][g] = 0;
 		for (unsigned j = g; j-- > 0;) {
-			uint16_t skip =
-			    best[i + 1][j] > best[i][j + 1] ? best[i + 1][j] : best[i][j + 1];
+			uint16_t skip = best[i + 1][j] > best[i][j + 1] ? best[i + 1][j]
+									: best[i][j + 1];
 			uint16_t use = (uint16_t)(best[i + 1][j + 1] + 1);
 
 			best[i][j] = same[i][j] && use > skip ? use : skip;

@@ -244,8 +244,8 @@ static void wait_work(struct exchange *x, struct pollfd *fds)
 
 	for (unsigned i = 0; i < x->n_pairs; i++) {
 		struct pair *p = &x->pairs[i];
-		bool more =
-		    p->has_out || p->owes_heard || is_bye_due(p) || (p->rx.is_heard && !p->has_fin);
+		bool more = p->has_out || p->owes_heard || is_bye_due(p) ||
+			    (p->rx.is_heard && !p->has_fin);
 
 		fds[i] = (struct pollfd){.fd = p->fd, .events = POLLIN};
 		if (!p->rx.is_heard && !p->has_out && p->hello < until)
@@ -390,9 +390,9 @@ int mode_exchange(struct options *o)
 	bool is_ok;
 
 	x.tx_spec = (struct stream_spec){
-	    .seed = o->seed, .count = o->send, .big = o->big, .empty = o->empty};
+		.seed = o->seed, .count = o->send, .big = o->big, .empty = o->empty};
 	x.rx_spec = (struct stream_spec){
-	    .seed = o->seed, .count = o->recv, .big = o->recv_big, .empty = o->recv_empty};
+		.seed = o->seed, .count = o->recv, .big = o->recv_big, .empty = o->recv_empty};
 	if (stream_spec_init(&x.tx_spec, o->sizes) < 0 ||
 	    stream_spec_init(&x.rx_spec, o->sizes) < 0 ||
 	    (o->fault && parse_fault(&x.fault, o->fault) < 0)) {

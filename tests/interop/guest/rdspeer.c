@@ -19,25 +19,25 @@
 volatile sig_atomic_t peer_stop;
 
 static const char usage_text[] =
-    "usage: rdspeer MODE ...\n"
-    "  exchange --local ADDR:PORT --peer ADDR:PORT --send N --recv N [--seed S] [--sizes SPEC]\n"
-    "           [--big K] [--empty E] [--recv-big K] [--recv-empty E] [--pairs P] [--linger S]\n"
-    "           [--fault drop|dup|swap|corrupt[:any|empty|short|long][@N]]\n"
-    "                      verified messages both ways (PROTOCOL.md); counts are for each pair\n"
-    "  show --local ADDR:PORT --peer ADDR:PORT --send N ... [--count N]\n"
-    "                      size and first bytes of the messages from local to peer\n"
-    "  selfcheck [--seed S]  test the checker of exchange, without sockets\n"
-    "  serve ADDR:PORT     send every message back to its sender\n"
-    "  sink ADDR:PORT [--hold S] [--count N]   receive, throw away; first wait S seconds\n"
-    "  flood --local ADDR:PORT --peer ADDR:PORT [--size B] [--count N]   send until told to stop\n"
-    "  ping ADDR [-I ADDR] [-c N] [--interval MS]   empty messages to port 0\n"
-    "  catrecv ADDR:PORT [-o FILE]       payloads to standard output, until an empty message\n"
-    "  catsend ADDR:PORT [-l ADDR[:PORT]] [-i FILE]   standard input in 64 KiB messages\n"
-    "  info NAME|NUMBER [--raw]          a list of the kernel (counters, connections, tcp, ...)\n"
-    "options of all: --timeout S (120) --stall S (30; 0 bytes moved) --sndbuf B (4 MiB) --rcvbuf "
-    "B\n"
-    "           --seconds S (stop after) --no-monitor (no RDS_CONG_MONITOR)\n"
-    "exit status: 0 well, 1 a check or a system call failed or time ran out, 2 usage\n";
+	"usage: rdspeer MODE ...\n"
+	"  exchange --local ADDR:PORT --peer ADDR:PORT --send N --recv N [--seed S] [--sizes SPEC]\n"
+	"           [--big K] [--empty E] [--recv-big K] [--recv-empty E] [--pairs P] [--linger S]\n"
+	"           [--fault drop|dup|swap|corrupt[:any|empty|short|long][@N]]\n"
+	"                      verified messages both ways (PROTOCOL.md); counts are for each pair\n"
+	"  show --local ADDR:PORT --peer ADDR:PORT --send N ... [--count N]\n"
+	"                      size and first bytes of the messages from local to peer\n"
+	"  selfcheck [--seed S]  test the checker of exchange, without sockets\n"
+	"  serve ADDR:PORT     send every message back to its sender\n"
+	"  sink ADDR:PORT [--hold S] [--count N]   receive, throw away; first wait S seconds\n"
+	"  flood --local ADDR:PORT --peer ADDR:PORT [--size B] [--count N]   send until told to stop\n"
+	"  ping ADDR [-I ADDR] [-c N] [--interval MS]   empty messages to port 0\n"
+	"  catrecv ADDR:PORT [-o FILE]       payloads to standard output, until an empty message\n"
+	"  catsend ADDR:PORT [-l ADDR[:PORT]] [-i FILE]   standard input in 64 KiB messages\n"
+	"  info NAME|NUMBER [--raw]          a list of the kernel (counters, connections, tcp, ...)\n"
+	"options of all: --timeout S (120) --stall S (30; 0 bytes moved) --sndbuf B (4 MiB) --rcvbuf "
+	"B\n"
+	"           --seconds S (stop after) --no-monitor (no RDS_CONG_MONITOR)\n"
+	"exit status: 0 well, 1 a check or a system call failed or time ran out, 2 usage\n";
 
 static void on_signal(int sig)
 {
@@ -328,7 +328,7 @@ static int mode_catsend(struct options *o)
 static int mode_show(struct options *o)
 {
 	struct stream_spec spec = {
-	    .seed = o->seed, .count = o->send, .big = o->big, .empty = o->empty};
+		.seed = o->seed, .count = o->send, .big = o->big, .empty = o->empty};
 	struct stream_end from = addr_end(&o->local), to = addr_end(&o->peer);
 	struct stream s;
 	uint8_t *buf = buffer();

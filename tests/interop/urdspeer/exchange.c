@@ -33,7 +33,8 @@ static bool send_one(struct pair *p, uint8_t *buf, uint32_t len)
 {
 	bool is_ok;
 
-	while (!(is_ok = urds_sendto(p->s, buf, len, 0, (const struct sockaddr *)&p->peer.ss, p->peer.len) >= 0)) {
+	while (!(is_ok = urds_sendto(p->s, buf, len, 0, (const struct sockaddr *)&p->peer.ss,
+				     p->peer.len) >= 0)) {
 		if (!only_busy())
 			fail("send of %u bytes", len);
 		if (atomic_load(&p->stop))
@@ -104,8 +105,9 @@ static void *receiver(void *arg)
 		if (vf_check_put(&p->check, buf, (uint32_t)n) == VF_WAS_HELLO) {
 			/* Never waits: the peer asks again. */
 			vf_control(&p->out, VF_HEARD, answer);
-			if (urds_sendto(p->s, answer, VF_HDR, MSG_DONTWAIT, (const struct sockaddr *)&p->peer.ss,
-					p->peer.len) < 0 && !only_busy())
+			if (urds_sendto(p->s, answer, VF_HDR, MSG_DONTWAIT,
+					(const struct sockaddr *)&p->peer.ss, p->peer.len) < 0 &&
+			    !only_busy())
 				fail("answer to HELLO");
 		}
 		memset(buf, 0xa5, (size_t)n);
@@ -127,10 +129,11 @@ static void open_pair(struct pair *p, struct options *o, unsigned i)
 
 	p->local = addr_plus(&o->local, i);
 	p->peer = addr_plus(&o->peer, i);
-	why = vf_init(&p->out, &p->local.end, &p->peer.end, o->seed, o->send, o->big, o->empty, o->sizes);
+	why = vf_init(&p->out, &p->local.end, &p->peer.end, o->seed, o->send, o->big, o->empty,
+		      o->sizes);
 	if (!why)
-		why = vf_init(&p->in, &p->peer.end, &p->local.end, o->seed, o->recv, o->recv_big, o->recv_empty,
-			      o->sizes);
+		why = vf_init(&p->in, &p->peer.end, &p->local.end, o->seed, o->recv, o->recv_big,
+			      o->recv_empty, o->sizes);
 	if (why) {
 		fprintf(stderr, "urdspeer: %s\n", why);
 		exit(EXIT_USAGE);
@@ -144,8 +147,8 @@ static void say_state(const struct pair *p, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++, p++)
 		say("state pair %u sent %llu received %llu heard %d fin %d/%d bye %d/%d", i,
-		    (unsigned long long)p->sent, (unsigned long long)p->received, p->is_heard, p->has_fin,
-		    p->fin_came, p->has_bye, p->bye_came);
+		    (unsigned long long)p->sent, (unsigned long long)p->received, p->is_heard,
+		    p->has_fin, p->fin_came, p->has_bye, p->bye_came);
 }
 
 static void say_lost(const struct pair *p, unsigned number)
@@ -207,8 +210,9 @@ static bool watch(struct pair *v, unsigned n, const struct options *o)
 		}
 		if (peer_stop || now - moved > (int64_t)o->stall_s * 1000 ||
 		    now - start > (int64_t)o->timeout_s * 1000) {
-			say(peer_stop ? "stopped" : now - moved > (int64_t)o->stall_s * 1000 ? "stalled"
-											      : "timeout");
+			say(peer_stop				       ? "stopped"
+			    : now - moved > (int64_t)o->stall_s * 1000 ? "stalled"
+								       : "timeout");
 			say_state(v, n);
 			return false;
 		}
@@ -257,7 +261,8 @@ int mode_exchange(struct options *o)
 	say("took %lld ms", (long long)(now_ms() - start));
 	say("done sent %llu received %llu lost %llu duplicated %llu reordered %llu corrupt %llu",
 	    (unsigned long long)sent, (unsigned long long)received, (unsigned long long)lost,
-	    (unsigned long long)duplicated, (unsigned long long)reordered, (unsigned long long)corrupt);
+	    (unsigned long long)duplicated, (unsigned long long)reordered,
+	    (unsigned long long)corrupt);
 	return is_ok && !lost && !duplicated && !reordered && !corrupt ? 0 : EXIT_CHECK;
 }
 
@@ -268,7 +273,7 @@ int mode_exchange(struct options *o)
  * until the next silence. */
 struct echo {
 	uint64_t sent, came, stale, missing, again, corrupt, silences;
-	uint64_t next; /* expected */
+	uint64_t next;	     /* expected */
 	int64_t start, last; /* when one came back last */
 };
 
@@ -289,8 +294,8 @@ static void echo_came(struct echo *e, const struct vf_stream *s, uint8_t *buf, u
 		return;
 	}
 	if (e->came == 0)
-		say("first %llu after %lld ms at %lld", (unsigned long long)i, (long long)(now - e->start),
-		    (long long)now);
+		say("first %llu after %lld ms at %lld", (unsigned long long)i,
+		    (long long)(now - e->start), (long long)now);
 	else if (now - e->last >= SILENCE_MS)
 		say("back %llu expected %llu after %lld ms at %lld", (unsigned long long)i,
 		    (unsigned long long)e->next, (long long)(now - e->last), (long long)now);
@@ -299,8 +304,8 @@ static void echo_came(struct echo *e, const struct vf_stream *s, uint8_t *buf, u
 	} else {
 		if (i > e->next) {
 			e->missing += i - e->next;
-			say("gap %llu to %llu at %lld", (unsigned long long)e->next, (unsigned long long)i - 1,
-			    (long long)now);
+			say("gap %llu to %llu at %lld", (unsigned long long)e->next,
+			    (unsigned long long)i - 1, (long long)now);
 		}
 		e->next = i + 1;
 	}
@@ -315,7 +320,8 @@ int mode_echo(struct options *o)
 	struct vf_stream out;
 	uint8_t *buf = malloc(VF_MAX);
 	uint64_t count = o->count ? o->count : 1u << 30;
-	const char *why = vf_init(&out, &o->local.end, &o->peer.end, o->seed, count, 0, 0, o->sizes);
+	const char *why =
+		vf_init(&out, &o->local.end, &o->peer.end, o->seed, count, 0, 0, o->sizes);
 	int64_t last_send = 0, end, said = e.start;
 
 	if (why || !buf) {
@@ -325,7 +331,8 @@ int mode_echo(struct options *o)
 	s = open_sock(o, &o->local);
 	urds_set_nonblock(s, 1);
 	say("ready");
-	end = o->seconds ? now_ms() + (int64_t)o->seconds * 1000 : e.start + (int64_t)o->timeout_s * 1000;
+	end = o->seconds ? now_ms() + (int64_t)o->seconds * 1000
+			 : e.start + (int64_t)o->timeout_s * 1000;
 	while (!peer_stop && now_ms() < end && e.next < count) {
 		struct sockaddr_storage from;
 		socklen_t flen = sizeof from;
@@ -336,7 +343,8 @@ int mode_echo(struct options *o)
 		while (e.sent < count && (e.sent < e.next + o->window || now >= last_send + 50)) {
 			uint32_t len = vf_make(&out, e.sent, buf);
 
-			n = urds_sendto(s, buf, len, 0, (const struct sockaddr *)&o->peer.ss, o->peer.len);
+			n = urds_sendto(s, buf, len, 0, (const struct sockaddr *)&o->peer.ss,
+					o->peer.len);
 			memset(buf, 0xa5, len);
 			if (n < 0 && !only_busy())
 				fail("send");
@@ -345,7 +353,8 @@ int mode_echo(struct options *o)
 				break;
 			e.sent++;
 		}
-		while ((n = urds_recvfrom(s, buf, VF_MAX, 0, (struct sockaddr *)&from, &flen)) >= 0) {
+		while ((n = urds_recvfrom(s, buf, VF_MAX, 0, (struct sockaddr *)&from, &flen)) >=
+		       0) {
 			if (addr_same(&o->peer, &from))
 				echo_came(&e, &out, buf, (uint32_t)n);
 			flen = sizeof from;
@@ -353,15 +362,17 @@ int mode_echo(struct options *o)
 		if (!only_busy())
 			fail("receive");
 		if (now - said >= 1000) {
-			say("progress sent %llu came %llu", (unsigned long long)e.sent, (unsigned long long)e.came);
+			say("progress sent %llu came %llu", (unsigned long long)e.sent,
+			    (unsigned long long)e.came);
 			said = now;
 		}
 		urds_wait(s, POLLIN, 5);
 	}
 	say_counters(s);
-	say("done sent %llu came %llu stale %llu missing %llu again %llu corrupt %llu", (unsigned long long)e.sent,
-	    (unsigned long long)e.came, (unsigned long long)e.stale, (unsigned long long)e.missing,
-	    (unsigned long long)e.again, (unsigned long long)e.corrupt);
+	say("done sent %llu came %llu stale %llu missing %llu again %llu corrupt %llu",
+	    (unsigned long long)e.sent, (unsigned long long)e.came, (unsigned long long)e.stale,
+	    (unsigned long long)e.missing, (unsigned long long)e.again,
+	    (unsigned long long)e.corrupt);
 	free(buf);
 	return e.corrupt ? EXIT_CHECK : 0;
 }

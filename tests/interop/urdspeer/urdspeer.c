@@ -6,7 +6,6 @@
 #include "urdspeer.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -20,22 +19,6 @@
 
 volatile sig_atomic_t peer_stop;
 struct urds_ctx *peer_ctx;
-
-static const char usage_text[] =
-	"usage: urdspeer MODE ...\n"
-	"  exchange --local ADDR:PORT --peer ADDR:PORT --send N --recv N [--seed S] [--sizes SPEC]\n"
-	"           [--big K] [--empty E] [--recv-big K] [--recv-empty E] [--pairs P] [--linger S]\n"
-	"                      verified messages both ways (PROTOCOL.md); counts are for each pair\n"
-	"  echo --local ADDR:PORT --peer ADDR:PORT [--seed S] [--sizes SPEC] [--window W] [--count N]\n"
-	"                      verified messages to a server that sends them back, through its restarts\n"
-	"                      and ours; says when the first comes back after a silence\n"
-	"  show --local ADDR:PORT --peer ADDR:PORT --send N ... [--count N]\n"
-	"  serve ADDR:PORT     send every message back to its sender\n"
-	"  sink ADDR:PORT [--pairs P] [--hold S] [--count N]   receive on P ports, check numbered messages\n"
-	"  flood --local ADDR:PORT --peer ADDR:PORT [--size B] [--count N]   send numbered messages\n"
-	"options of all: --timeout S (120) --stall S (30) --sndbuf B (4 MiB) --rcvbuf B --seconds S\n"
-	"           --no-ext (as a kernel on the wire) --paths N\n"
-	"exit status: 0 well, 1 a check or a call failed or time ran out, 2 usage\n";
 
 void say(const char *format, ...)
 {
@@ -91,7 +74,9 @@ static void set_end(struct addr *a)
 /* ADDR:PORT or [IPV6]:PORT. */
 struct addr parse_addr(const char *text)
 {
-	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *ai;
+	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+				 .ai_socktype = SOCK_STREAM},
+			*ai;
 	const char *colon = strrchr(text, ':');
 	struct addr a = {0};
 	char host[64];
@@ -141,7 +126,8 @@ bool addr_same(const struct addr *a, const struct sockaddr_storage *ss)
 
 bool only_busy(void)
 {
-	return errno == EAGAIN || errno == ETIMEDOUT || errno == ENOBUFS || errno == EINTR || errno == ENOMEM;
+	return errno == EAGAIN || errno == ETIMEDOUT || errno == ENOBUFS || errno == EINTR ||
+	       errno == ENOMEM;
 }
 
 static void open_ctx(const struct options *o)
@@ -161,8 +147,10 @@ struct urds_sock *open_sock(const struct options *o, const struct addr *local)
 		fail("socket");
 	if (urds_setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &tick, sizeof tick) < 0 ||
 	    urds_setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof tick) < 0 ||
-	    (o->sndbuf && urds_setsockopt(s, SOL_SOCKET, SO_SNDBUFFORCE, &o->sndbuf, sizeof o->sndbuf) < 0) ||
-	    (o->rcvbuf && urds_setsockopt(s, SOL_SOCKET, SO_RCVBUFFORCE, &o->rcvbuf, sizeof o->rcvbuf) < 0))
+	    (o->sndbuf &&
+	     urds_setsockopt(s, SOL_SOCKET, SO_SNDBUFFORCE, &o->sndbuf, sizeof o->sndbuf) < 0) ||
+	    (o->rcvbuf &&
+	     urds_setsockopt(s, SOL_SOCKET, SO_RCVBUFFORCE, &o->rcvbuf, sizeof o->rcvbuf) < 0))
 		fail("options");
 	return s;
 }
@@ -179,7 +167,8 @@ bool linger(struct urds_sock *s, unsigned seconds)
 {
 	int64_t end = now_ms() + (int64_t)seconds * 1000;
 
-	while (!list_is_empty(s, URDS_INFO6_SEND_MESSAGES) || !list_is_empty(s, URDS_INFO6_RETRANS_MESSAGES)) {
+	while (!list_is_empty(s, URDS_INFO6_SEND_MESSAGES) ||
+	       !list_is_empty(s, URDS_INFO6_RETRANS_MESSAGES)) {
 		if (now_ms() >= end)
 			return false;
 		usleep(10000);
@@ -225,7 +214,8 @@ static int64_t end_of(const struct options *o)
 	return o->seconds ? now_ms() + (int64_t)o->seconds * 1000 : INT64_MAX;
 }
 
-static bool send_all(struct urds_sock *s, const void *buf, size_t len, const struct sockaddr_storage *to)
+static bool send_all(struct urds_sock *s, const void *buf, size_t len,
+		     const struct sockaddr_storage *to)
 {
 	while (urds_sendto(s, buf, len, 0, (const struct sockaddr *)to, sizeof *to) < 0) {
 		if (!only_busy())
@@ -307,8 +297,8 @@ static int mode_sink(struct options *o)
 			ssize_t len;
 			unsigned k;
 
-			while ((len = urds_recvfrom(s[i], buf, VF_MAX, MSG_DONTWAIT, (struct sockaddr *)&from.ss,
-						    &from.len)) >= 0) {
+			while ((len = urds_recvfrom(s[i], buf, VF_MAX, MSG_DONTWAIT,
+						    (struct sockaddr *)&from.ss, &from.len)) >= 0) {
 				any = true;
 				n++;
 				bytes += (uint64_t)len;
@@ -318,7 +308,8 @@ static int mode_sink(struct options *o)
 					    src[k].to == i)
 						break;
 				if (k == nsrc && nsrc < 256)
-					src[nsrc++] = (struct source){.from = from.end, .to = (uint16_t)i};
+					src[nsrc++] = (struct source){.from = from.end,
+								      .to = (uint16_t)i};
 				if (k < 256 && len >= 8) {
 					uint64_t v = number_of(buf);
 
@@ -374,7 +365,8 @@ static int mode_flood(struct options *o)
 static int mode_show(struct options *o)
 {
 	struct vf_stream s;
-	const char *why = vf_init(&s, &o->local.end, &o->peer.end, o->seed, o->send, o->big, o->empty, o->sizes);
+	const char *why = vf_init(&s, &o->local.end, &o->peer.end, o->seed, o->send, o->big,
+				  o->empty, o->sizes);
 	uint8_t *buf = buffer();
 
 	if (why) {
@@ -391,100 +383,6 @@ static int mode_show(struct options *o)
 		say("%llu %u %s%s", (unsigned long long)i, len, hex, len > 48 ? "..." : "");
 	}
 	return 0;
-}
-
-/* ---- options */
-
-enum {
-	OPT_LOCAL = 256, OPT_PEER, OPT_SEND, OPT_RECV, OPT_SEED, OPT_SIZES, OPT_BIG, OPT_EMPTY,
-	OPT_RECV_BIG, OPT_RECV_EMPTY, OPT_PAIRS, OPT_TIMEOUT, OPT_STALL, OPT_LINGER, OPT_SNDBUF,
-	OPT_RCVBUF, OPT_HOLD, OPT_SECONDS, OPT_SIZE, OPT_COUNT, OPT_WINDOW, OPT_NO_EXT, OPT_PATHS
-};
-
-static const struct option long_options[] = {
-	{"local", 1, NULL, OPT_LOCAL}, {"peer", 1, NULL, OPT_PEER},
-	{"send", 1, NULL, OPT_SEND}, {"recv", 1, NULL, OPT_RECV},
-	{"seed", 1, NULL, OPT_SEED}, {"sizes", 1, NULL, OPT_SIZES},
-	{"big", 1, NULL, OPT_BIG}, {"empty", 1, NULL, OPT_EMPTY},
-	{"recv-big", 1, NULL, OPT_RECV_BIG}, {"recv-empty", 1, NULL, OPT_RECV_EMPTY},
-	{"pairs", 1, NULL, OPT_PAIRS}, {"timeout", 1, NULL, OPT_TIMEOUT},
-	{"stall", 1, NULL, OPT_STALL}, {"linger", 1, NULL, OPT_LINGER},
-	{"sndbuf", 1, NULL, OPT_SNDBUF}, {"rcvbuf", 1, NULL, OPT_RCVBUF},
-	{"hold", 1, NULL, OPT_HOLD}, {"seconds", 1, NULL, OPT_SECONDS},
-	{"size", 1, NULL, OPT_SIZE}, {"count", 1, NULL, OPT_COUNT},
-	{"window", 1, NULL, OPT_WINDOW}, {"no-ext", 0, NULL, OPT_NO_EXT},
-	{"paths", 1, NULL, OPT_PATHS}, {NULL, 0, NULL, 0},
-};
-
-static uint64_t number(uint64_t max)
-{
-	char *end;
-	unsigned long long v = strtoull(optarg, &end, 0);
-
-	if (*end || end == optarg || v > max) {
-		fprintf(stderr, "urdspeer: '%s' is not a number up to %llu\n", optarg, (unsigned long long)max);
-		exit(EXIT_USAGE);
-	}
-	return v;
-}
-
-/* Where a plain number goes. */
-static void parse_number(struct options *o, int opt)
-{
-	switch (opt) {
-	case OPT_SEND: o->send = number(1u << 30); break;
-	case OPT_RECV: o->recv = number(1u << 30); break;
-	case OPT_SEED: o->seed = (uint32_t)number(UINT32_MAX); break;
-	case OPT_BIG: o->big = number(1u << 30); break;
-	case OPT_EMPTY: o->empty = number(1u << 30); break;
-	case OPT_RECV_BIG: o->recv_big = number(1u << 30); break;
-	case OPT_RECV_EMPTY: o->recv_empty = number(1u << 30); break;
-	case OPT_PAIRS: o->pairs = (unsigned)number(64); break;
-	case OPT_TIMEOUT: o->timeout_s = (unsigned)number(86400); break;
-	case OPT_STALL: o->stall_s = (unsigned)number(86400); break;
-	case OPT_LINGER: o->linger_s = (unsigned)number(3600); break;
-	case OPT_SNDBUF: o->sndbuf = (int)number(1u << 29); break;
-	case OPT_RCVBUF: o->rcvbuf = (int)number(1u << 29); break;
-	case OPT_HOLD: o->hold_s = (unsigned)number(86400); break;
-	case OPT_SECONDS: o->seconds = (unsigned)number(86400); break;
-	case OPT_SIZE: o->size = number(VF_MAX); break;
-	case OPT_COUNT: o->count = number(1ull << 62); break;
-	case OPT_WINDOW: o->window = (unsigned)number(100000); break;
-	case OPT_PATHS: o->paths = (unsigned)number(8); break;
-	default:
-		fputs(usage_text, stderr);
-		exit(EXIT_USAGE);
-	}
-}
-
-static void parse(struct options *o, int argc, char **argv)
-{
-	int c;
-
-	*o = (struct options){.sizes = VF_SIZES, .seed = 1, .pairs = 1, .timeout_s = 120, .stall_s = 30,
-			      .linger_s = 3, .sndbuf = 4 << 20, .size = 1000, .window = 32,
-			      .recv_big = UINT64_MAX, .recv_empty = UINT64_MAX};
-	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-		if (c == OPT_LOCAL) {
-			o->local = parse_addr(optarg);
-			o->has_local = true;
-		} else if (c == OPT_PEER) {
-			o->peer = parse_addr(optarg);
-			o->has_peer = true;
-		} else if (c == OPT_SIZES) {
-			o->sizes = optarg;
-		} else if (c == OPT_NO_EXT) {
-			o->config |= URDS_CONFIG_NO_EXT;
-		} else {
-			parse_number(o, c);
-		}
-	}
-	if (o->recv_big == UINT64_MAX)
-		o->recv_big = o->big;
-	if (o->recv_empty == UINT64_MAX)
-		o->recv_empty = o->empty;
-	o->argc = argc - optind;
-	o->argv = argv + optind;
 }
 
 /* ---- signals, in a thread of their own: any call may be made there */
@@ -516,8 +414,9 @@ static const struct {
 	const char *name;
 	int (*run)(struct options *o);
 	bool needs_both; /* --local and --peer */
-} modes[] = {{"exchange", mode_exchange, true}, {"echo", mode_echo, true}, {"show", mode_show, true},
-	     {"serve", mode_serve, false}, {"sink", mode_sink, false}, {"flood", mode_flood, true}};
+} modes[] = {{"exchange", mode_exchange, true}, {"echo", mode_echo, true},
+	     {"show", mode_show, true},		{"serve", mode_serve, false},
+	     {"sink", mode_sink, false},	{"flood", mode_flood, true}};
 
 int main(int argc, char **argv)
 {
@@ -529,7 +428,7 @@ int main(int argc, char **argv)
 
 		if (strcmp(argv[1], modes[i].name) != 0)
 			continue;
-		parse(&opt, argc - 1, argv + 1);
+		parse_options(&opt, argc - 1, argv + 1);
 		if (modes[i].needs_both && !(opt.has_local && opt.has_peer))
 			break;
 		sigemptyset(&set);

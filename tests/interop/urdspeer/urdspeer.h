@@ -35,6 +35,10 @@ struct options {
 	char **argv;
 };
 
+extern const char usage_text[];
+/* Exits if they make no sense. */
+void parse_options(struct options *o, int argc, char **argv);
+
 extern volatile sig_atomic_t peer_stop; /* SIGTERM or SIGINT came */
 extern struct urds_ctx *peer_ctx;
 

@@ -88,8 +88,8 @@ static const char *classes(struct vf_stream *s, const char *text)
 
 		if (s->nclasses == VF_CLASSES)
 			return "too many size classes";
-		if (sscanf(text, "%u-%u*%u%n", &low, &high, &weight, &n) != 3 || low > high || high > VF_MAX ||
-		    weight == 0)
+		if (sscanf(text, "%u-%u*%u%n", &low, &high, &weight, &n) != 3 || low > high ||
+		    high > VF_MAX || weight == 0)
 			return "sizes are LOW-HIGH*WEIGHT,...";
 		s->class[s->nclasses].low = low;
 		s->class[s->nclasses].high = high;
@@ -104,8 +104,8 @@ static const char *classes(struct vf_stream *s, const char *text)
 	return s->nclasses ? NULL : "no size class";
 }
 
-const char *vf_init(struct vf_stream *s, const struct vf_end *from, const struct vf_end *to, uint32_t seed,
-		    uint64_t count, uint64_t big, uint64_t empty, const char *sizes)
+const char *vf_init(struct vf_stream *s, const struct vf_end *from, const struct vf_end *to,
+		    uint32_t seed, uint64_t count, uint64_t big, uint64_t empty, const char *sizes)
 {
 	char text[256];
 
@@ -118,7 +118,8 @@ const char *vf_init(struct vf_stream *s, const struct vf_end *from, const struct
 		return "more big and empty messages than messages";
 	s->id = end_hash(end_hash(0x811c9dc5u, from), to);
 	s->base = mix((uint64_t)seed << 32 | s->id);
-	snprintf(text, sizeof text, "%" PRIu64 "/%" PRIu64 "/%" PRIu64 "/%s", count, big, empty, sizes);
+	snprintf(text, sizeof text, "%" PRIu64 "/%" PRIu64 "/%" PRIu64 "/%s", count, big, empty,
+		 sizes);
 	s->digest = UINT64_C(0xcbf29ce484222325);
 	for (const char *p = text; *p; p++)
 		s->digest = (s->digest ^ (uint8_t)*p) * UINT64_C(0x100000001b3);
@@ -156,7 +157,8 @@ static void fill(const struct vf_stream *s, uint64_t i, uint8_t *p, uint32_t len
 	}
 }
 
-static void header(const struct vf_stream *s, uint32_t magic, uint64_t i, uint32_t len, uint8_t *buf)
+static void header(const struct vf_stream *s, uint32_t magic, uint64_t i, uint32_t len,
+		   uint8_t *buf)
 {
 	put32(buf, magic);
 	put32(buf + 4, s->id);
@@ -208,7 +210,8 @@ static bool good_header(const struct vf_stream *s, const uint8_t *buf, uint32_t 
 	       (any_seed || get32(buf + 20) == s->seed) && get64(buf + 24) == hash_of(buf, len);
 }
 
-uint64_t vf_index(const struct vf_stream *s, const uint8_t *buf, uint32_t len, bool any_seed, uint32_t *seed)
+uint64_t vf_index(const struct vf_stream *s, const uint8_t *buf, uint32_t len, bool any_seed,
+		  uint32_t *seed)
 {
 	if (!good_header(s, buf, len, any_seed) || get32(buf) != VF_DATA)
 		return UINT64_MAX;
@@ -218,7 +221,8 @@ uint64_t vf_index(const struct vf_stream *s, const uint8_t *buf, uint32_t len, b
 
 static bool is_message(struct vf_check *c, uint64_t i, const uint8_t *buf, uint32_t len)
 {
-	return vf_size(c->s, i) == len && vf_make(c->s, i, c->want) == len && memcmp(c->want, buf, len) == 0;
+	return vf_size(c->s, i) == len && vf_make(c->s, i, c->want) == len &&
+	       memcmp(c->want, buf, len) == 0;
 }
 
 static void hold(struct vf_check *c, const uint8_t *buf, uint32_t len)
@@ -282,10 +286,12 @@ static void resolve(struct vf_check *c, uint64_t end)
 	for (i = m; i-- > 0;) {
 		for (j = n; j-- > 0;) {
 			uint32_t *b = &best[i * (n + 1) + j];
-			uint32_t skip_held = best[(i + 1) * (n + 1) + j], skip_index = best[i * (n + 1) + j + 1];
+			uint32_t skip_held = best[(i + 1) * (n + 1) + j],
+				 skip_index = best[i * (n + 1) + j + 1];
 
 			*b = skip_held > skip_index ? skip_held : skip_index;
-			same[i * (n + 1) + j] = is_message(c, index[j], c->held[i].bytes, c->held[i].len);
+			same[i * (n + 1) + j] =
+				is_message(c, index[j], c->held[i].bytes, c->held[i].len);
 			if (same[i * (n + 1) + j] && best[(i + 1) * (n + 1) + j + 1] + 1 > *b)
 				*b = best[(i + 1) * (n + 1) + j + 1] + 1;
 		}

@@ -41,8 +41,8 @@ struct vf_stream {
 };
 
 /* Return: NULL, or why these numbers make no sense. */
-const char *vf_init(struct vf_stream *s, const struct vf_end *from, const struct vf_end *to, uint32_t seed,
-		    uint64_t count, uint64_t big, uint64_t empty, const char *sizes);
+const char *vf_init(struct vf_stream *s, const struct vf_end *from, const struct vf_end *to,
+		    uint32_t seed, uint64_t count, uint64_t big, uint64_t empty, const char *sizes);
 uint32_t vf_size(const struct vf_stream *s, uint64_t i);
 /* Message @i into @buf (VF_MAX). Return: its size. */
 uint32_t vf_make(const struct vf_stream *s, uint64_t i, uint8_t *buf);
@@ -52,14 +52,14 @@ void vf_control(const struct vf_stream *s, enum vf_magic magic, uint8_t *buf);
 /* Judges the messages of one stream as they come. */
 struct vf_check {
 	const struct vf_stream *s;
-	uint64_t next;	/* expected index */
-	uint8_t *came;	/* of each index: has it come? */
-	uint8_t *want;	/* VF_MAX: what should have come */
+	uint64_t next; /* expected index */
+	uint8_t *came; /* of each index: has it come? */
+	uint8_t *want; /* VF_MAX: what should have come */
 	uint64_t received, right, duplicated, reordered, corrupt;
 	struct vf_held {
 		uint32_t len;
 		uint8_t bytes[VF_HDR];
-	} *held; /* short ones that did not fit */
+	} * held; /* short ones that did not fit */
 	size_t nheld, held_cap;
 	bool is_fin, is_bye, is_heard;
 	bool wrong_params; /* a HELLO with another digest */
@@ -76,6 +76,7 @@ enum vf_what vf_check_put(struct vf_check *c, const uint8_t *buf, uint32_t len);
 uint64_t vf_check_lost(const struct vf_check *c);
 
 /* Of a data message with a good header for @s (any seed if @any_seed): its index, or UINT64_MAX. */
-uint64_t vf_index(const struct vf_stream *s, const uint8_t *buf, uint32_t len, bool any_seed, uint32_t *seed);
+uint64_t vf_index(const struct vf_stream *s, const uint8_t *buf, uint32_t len, bool any_seed,
+		  uint32_t *seed);
 
 #endif

@@ -229,7 +229,8 @@ static void log_cancel__random_histories(void)
 						m[i].is_claimed_only = false;
 					}
 			} else if (what < 75) {
-				rig_take(&r, test_below(&s, 4) ? test_below(&s, 30000) : 0, test_below(&s, 2));
+				rig_take(&r, test_below(&s, 4) ? test_below(&s, 30000) : 0,
+					 test_below(&s, 2));
 			} else if (what < 85) {
 				struct urds_log_freed_list f;
 				bool more;
@@ -237,10 +238,12 @@ static void log_cancel__random_histories(void)
 				do {
 					if (what < 80)
 						more = urds_log_ack_pos(
-							&r.log, test_below(&s, (uint32_t)r.len + 1), &f);
+							&r.log, test_below(&s, (uint32_t)r.len + 1),
+							&f);
 					else
 						more = urds_log_ack_seq(
-							&r.log, r.log.tail_seq + test_below(&s, 8), &f);
+							&r.log, r.log.tail_seq + test_below(&s, 8),
+							&f);
 					for (size_t i = 0; i < f.n; i++) {
 						int o = (int)((char *)f.v[i].owner - r.owners);
 

@@ -7,8 +7,8 @@
 static struct rig r;
 static struct seen v[70000];
 
-static const uint32_t mixed[] = {0, 1, 47, 48, 100, 5000, 0, 65487, 65488, 65535, 65536, 65537, 100,
-				 131072, 1048576, 0, 7};
+static const uint32_t mixed[] = {0,	1,     47,    48,  100,	   5000,    0, 65487, 65488,
+				 65535, 65536, 65537, 100, 131072, 1048576, 0, 7};
 #define MIXED (sizeof mixed / sizeof mixed[0])
 static const uint32_t little[] = {0, 1, 100, 0, 300, 17};
 #define LITTLE (sizeof little / sizeof little[0])
@@ -421,7 +421,8 @@ static void log__settled_ones_are_told_once_and_kept(void)
 	CHECK(!urds_log_is_settled(&r.log));
 
 	rig_rewind(&r);
-	CHECK(!urds_log_settle_pos(&r.log, pos, NULL, NULL, &f)); /* none of it is out on the new connection */
+	CHECK(!urds_log_settle_pos(&r.log, pos, NULL, NULL,
+				   &f)); /* none of it is out on the new connection */
 	CHECK_EQ(f.n, 0);
 	rig_take_all(&r);
 	n = rig_parse(&r, v, MIXED);

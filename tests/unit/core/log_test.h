@@ -35,7 +35,8 @@ static inline void rig_fini(struct rig *r)
 }
 
 /* Claims only. */
-static inline int rig_claim(struct rig *r, int owner, uint16_t dport, uint32_t len, struct urds_log_claim *c)
+static inline int rig_claim(struct rig *r, int owner, uint16_t dport, uint32_t len,
+			    struct urds_log_claim *c)
 {
 	struct urds_buf *big = NULL;
 	int rc;

@@ -104,7 +104,9 @@ static void node__bind_table(void)
 	for (unsigned i = 0; i < N; i++) {
 		b[i].at.addr = i % 2 ? a1 : a2;
 		b[i].at.port = (uint16_t)(2 + i / 2);
-		mem.fail_at = i % 3 ? 0 : mem.calls + 1; /* growing is not necessary once there is a table */
+		mem.fail_at =
+			i % 3 ? 0
+			      : mem.calls + 1; /* growing is not necessary once there is a table */
 		CHECK_EQ(urds_bindtab_add(&t, &b[i]), i == 0 ? -URDS_ENOMEM : 0);
 		mem.fail_at = 0;
 		if (i == 0)
@@ -135,7 +137,9 @@ static void node__free_port_is_free_and_never_reserved(void)
 	struct urds_bindtab t = {.mem = test_mem_init(&mem)};
 
 	for (unsigned i = 0; i < 65534; i++) {
-		uint16_t port = (uint16_t)(2 + i); /* all but the last few are given: searching is slow then */
+		uint16_t port =
+			(uint16_t)(2 +
+				   i); /* all but the last few are given: searching is slow then */
 
 		if (i >= 65528)
 			port = urds_bindtab_free_port(&t, &a, i * UINT64_C(0x9e3779b97f4a7c15));

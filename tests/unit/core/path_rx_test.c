@@ -127,9 +127,9 @@ static void check_payload(const struct urds_rx_item *it)
 			T_FAIL("seq %" PRIu64 " byte %u is wrong", it->seq, i);
 }
 
-static const uint32_t edges[] = {
-	0,     1,     47,    48,    8143,  8144,  8145,  32767, 32768,	32769,	 65423,	  65424,
-	65425, 65471, 65472, 65473, 65535, 65536, 65537, 131072, 262144, 1048576, 1114112, 3};
+static const uint32_t edges[] = {0,	1,     47,    48,     8143,   8144,    8145,	32767,
+				 32768, 32769, 65423, 65424,  65425,  65471,   65472,	65473,
+				 65535, 65536, 65537, 131072, 262144, 1048576, 1114112, 3};
 #define EDGES (sizeof edges / sizeof edges[0])
 
 static void path_rx__sizes_around_every_boundary(void)
@@ -195,17 +195,19 @@ static void path_rx__random_streams_in_random_reads(void)
 		while (in_len < 3000000) {
 			uint32_t k = test_below(&s, 10);
 
-			frame(++n, k < 6   ? test_below(&s, 200)
-				   : k < 8 ? test_below(&s, 9000)
-				   : k < 9 ? 32768 - 50 + test_below(&s, 100)
-					   : test_below(&s, 200000),
+			frame(++n,
+			      k < 6   ? test_below(&s, 200)
+			      : k < 8 ? test_below(&s, 9000)
+			      : k < 9 ? 32768 - 50 + test_below(&s, 100)
+				      : test_below(&s, 200000),
 			      7, 9, 0);
 			CHECK(n < sizeof got / sizeof got[0]);
 			if (n > 3000)
 				break;
 		}
 		while (at < in_len) {
-			size_t max = test_below(&s, 3) ? 1 + test_below(&s, 3000) : 1 + test_below(&s, 150000);
+			size_t max = test_below(&s, 3) ? 1 + test_below(&s, 3000)
+						       : 1 + test_below(&s, 150000);
 			int k = read_some(at, max < in_len - at ? max : in_len - at);
 
 			CHECK(k > 0);
@@ -362,7 +364,8 @@ static void path_rx__duplicate_rule(void)
 			CHECK_EQ(ngot, rows[i].taken);
 			CHECK_EQ(dropped, !rows[i].taken);
 			CHECK_EQ(r.next_rx, rows[i].next_after);
-			CHECK_EQ(ack_wanted, !rows[i].taken || (rows[i].flags & URDS_F_ACK_REQUIRED));
+			CHECK_EQ(ack_wanted,
+				 !rows[i].taken || (rows[i].flags & URDS_F_ACK_REQUIRED));
 			finish();
 		}
 }
@@ -418,7 +421,8 @@ static void path_rx__what_only_urds_peers_send(void)
 
 static void path_rx__pings_probes_and_answers(void)
 {
-	struct urds_probe p = {.has_npaths = true, .npaths = 8}, q = {.has_npaths = true, .npaths = 3};
+	struct urds_probe p = {.has_npaths = true, .npaths = 8},
+			  q = {.has_npaths = true, .npaths = 3};
 
 	begin();
 	frame(1, 0, 4000, 0, 0);

@@ -553,13 +553,15 @@ static void path_tx__ack_outlives_the_message_that_was_to_carry_it(void)
 static void path_tx__pongs_are_bounded_and_come_back(void)
 {
 	begin(false);
-	CHECK_EQ(urds_path_tx_post(&t, 0, URDS_PROBE_PORT, &us), 0); /* no connection: nothing to answer */
+	CHECK_EQ(urds_path_tx_post(&t, 0, URDS_PROBE_PORT, &us),
+		 0); /* no connection: nothing to answer */
 	CHECK(urds_log_is_empty(&t.log));
 	up(false);
 	for (unsigned i = 0; i < URDS_PONGS_MAX; i++)
 		CHECK_EQ(urds_path_tx_post(&t, 0, 4000, NULL), 0);
 	CHECK_EQ(urds_path_tx_post(&t, 0, 4000, NULL), -URDS_EAGAIN);
-	CHECK_EQ(urds_path_tx_post(&t, 0, URDS_PROBE_PORT, &us), 0); /* an answer goes all the same */
+	CHECK_EQ(urds_path_tx_post(&t, 0, URDS_PROBE_PORT, &us),
+		 0); /* an answer goes all the same */
 	put(3);
 	take_all();
 	parse();
@@ -593,7 +595,9 @@ static void path_tx__a_flood_of_probes_costs_bounded_memory(void)
 		CHECK_EQ(urds_path_tx_post(&t, 0, URDS_PROBE_PORT, &us), 0);
 	blocks = mem.blocks;
 	for (unsigned i = 0; i < 70000; i++) /* more than 16 bits count */
-		CHECK_EQ(urds_path_tx_post(&t, 0, i % 2 ? URDS_PROBE_PORT : 4000, i % 2 ? &us : NULL), -URDS_EAGAIN);
+		CHECK_EQ(urds_path_tx_post(&t, 0, i % 2 ? URDS_PROBE_PORT : 4000,
+					   i % 2 ? &us : NULL),
+			 -URDS_EAGAIN);
 	CHECK_EQ(mem.blocks, blocks);
 	CHECK_EQ(t.posted, 2 * URDS_PONGS_MAX);
 	urds_path_tx_down(&t);
@@ -629,7 +633,9 @@ static void path_tx__of_what_is_kept_probes_and_answers_are_forgotten(void)
 			if (was_read) {
 				CHECK_EQ(nh, 1 + path0); /* probe, map */
 			} else {
-				CHECK_EQ(nh, 2 + path0 + path0 + 1); /* probe, map, message, pong, probe in order */
+				CHECK_EQ(nh,
+					 2 + path0 + path0 +
+						 1); /* probe, map, message, pong, probe in order */
 				CHECK_EQ(h[1 + path0].dport, 9);
 				CHECK_EQ(h[1 + path0].flags, URDS_F_RETRANSMITTED);
 				CHECK(!path0 || h[3].dport == 4000);

@@ -52,7 +52,8 @@ static void peer_park__silent_for_1_s_is_dropped_and_replaced(void)
 {
 	begin_l();
 	SAYS(ACCEPTED(40000), "park0 probe0");
-	SAYS(SILENCE(0, URDS_SEC(9)), ""); /* it was idle: only what it says to the challenge counts */
+	SAYS(SILENCE(0, URDS_SEC(9)),
+	     ""); /* it was idle: only what it says to the challenge counts */
 	to_deadline();
 	CHECK(now <= T0 + URDS_MS(1200));
 	SAYS(TICK(0), "check0");
@@ -407,7 +408,8 @@ static void peer_park__deadline_is_followed_by_progress(void)
 				break;
 			case 1:
 				if (state == URDS_SLOT_DIALLING || state == URDS_SLOT_KNOCKING)
-					urds_peer_dialled(&p, slot, test_below(&s, 2), now, test_rnd(&s), &out);
+					urds_peer_dialled(&p, slot, test_below(&s, 2), now,
+							  test_rnd(&s), &out);
 				break;
 			case 2:
 				ACCEPTED((uint16_t)(40000 + test_below(&s, 8)));
@@ -443,7 +445,8 @@ static void peer_park__deadline_is_followed_by_progress(void)
 			out.n = 0;
 			urds_peer_tick(&p, pending, now, test_rnd(&s), &out);
 			if (out.n == 0 && urds_peer_deadline(&p, pending) <= now)
-				T_FAIL("seed %" PRIu64 " step %d: the tick did nothing and is due again",
+				T_FAIL("seed %" PRIu64
+				       " step %d: the tick did nothing and is due again",
 				       seed, step);
 			/* Not twice in a row for ever either. */
 			for (int i = 0; urds_peer_deadline(&p, pending) <= now; i++) {

@@ -14,7 +14,8 @@ static void peer__s_dials_holds_and_is_proven(void)
 	CHECK_EQ(urds_peer_deadline(&p, 1), now + URDS_DIAL_TIMEOUT_NS);
 	SAYS(DIALLED(0, true), "attach0");
 	CHECK_EQ(urds_peer_slot(&p, 0)->state, URDS_SLOT_HELD);
-	CHECK(urds_peer_deadline(&p, 1) == URDS_NEVER); /* however long it takes: it is not alive yet */
+	CHECK(urds_peer_deadline(&p, 1) ==
+	      URDS_NEVER); /* however long it takes: it is not alive yet */
 	now += URDS_SEC(60);
 	SAYS(TICK(1), "");
 	SAYS(HEARD(0), "proven0");
@@ -162,7 +163,8 @@ static void peer__backoff_grows_with_jitter_and_is_bounded(void)
 		for (int i = 0; i < 300; i++) {
 			urds_ns at;
 
-			urds_peer_dialled(&p, 0, false, now, seed ? test_rnd(&s) : UINT64_MAX, &out);
+			urds_peer_dialled(&p, 0, false, now, seed ? test_rnd(&s) : UINT64_MAX,
+					  &out);
 			CHECK_EQ(out.n, 0);
 			at = urds_peer_deadline(&p, 1);
 			CHECK(at >= now + cur / 2 && at <= now + cur);

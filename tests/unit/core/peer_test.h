@@ -50,7 +50,7 @@ static inline const char *say(void)
 {
 	static const char *const names[] = {
 		"dial", "knock",  "hangup", "attach", "close", "park",	    "promote", "evict",
-		"drop", "proven", "probe",  "answer", "kind",  "restarted", "check", "undo"};
+		"drop", "proven", "probe",  "answer", "kind",  "restarted", "check",   "undo"};
 	size_t at = 0;
 
 	words[0] = 0;
@@ -64,20 +64,21 @@ static inline const char *say(void)
 			at += (size_t)snprintf(words + at, sizeof words - at, "%spromote%u:%u", gap,
 					       out.v[i].slot, out.v[i].k);
 		else
-			at += (size_t)snprintf(words + at, sizeof words - at, "%s%s%u", gap, names[a],
-					       a == URDS_ACT_PARK || a == URDS_ACT_EVICT ? out.v[i].k
-											 : out.v[i].slot);
+			at += (size_t)snprintf(
+				words + at, sizeof words - at, "%s%s%u", gap, names[a],
+				a == URDS_ACT_PARK || a == URDS_ACT_EVICT ? out.v[i].k
+									  : out.v[i].slot);
 	}
 	out.n = 0;
 	return words;
 }
 
-#define SAYS(call, text)                                                                   \
-	do {                                                                               \
-		call;                                                                      \
-		say();                                                                     \
-		if (strcmp(words, text) != 0)                                              \
-			T_FAIL("%s: \"%s\", not \"%s\"", #call, words, text);              \
+#define SAYS(call, text)                                                      \
+	do {                                                                  \
+		call;                                                         \
+		say();                                                        \
+		if (strcmp(words, text) != 0)                                 \
+			T_FAIL("%s: \"%s\", not \"%s\"", #call, words, text); \
 	} while (0)
 
 #define WANT(slot) urds_peer_want(&p, slot, now, &out)
@@ -94,14 +95,26 @@ static inline const char *say(void)
 
 static const struct urds_probe k61 = {.has_npaths = true, .npaths = 8};
 static const struct urds_probe k7 = {.has_npaths = true, .npaths = 8, .has_sport_idx = true};
-static const struct urds_probe urds1 = {.has_npaths = true, .npaths = 1, .has_sport_idx = true,
-					.has_urds = true, .urds_version = 1, .caps = URDS_CAP_ACK,
+static const struct urds_probe urds1 = {.has_npaths = true,
+					.npaths = 1,
+					.has_sport_idx = true,
+					.has_urds = true,
+					.urds_version = 1,
+					.caps = URDS_CAP_ACK,
 					.incarnation = 11};
-static const struct urds_probe urds2 = {.has_npaths = true, .npaths = 1, .has_sport_idx = true,
-					.has_urds = true, .urds_version = 1, .caps = URDS_CAP_ACK,
+static const struct urds_probe urds2 = {.has_npaths = true,
+					.npaths = 1,
+					.has_sport_idx = true,
+					.has_urds = true,
+					.urds_version = 1,
+					.caps = URDS_CAP_ACK,
 					.incarnation = 22};
-static const struct urds_probe urds8 = {.has_npaths = true, .npaths = 8, .has_sport_idx = true,
-					.has_urds = true, .urds_version = 1, .caps = URDS_CAP_ACK,
+static const struct urds_probe urds8 = {.has_npaths = true,
+					.npaths = 8,
+					.has_sport_idx = true,
+					.has_urds = true,
+					.urds_version = 1,
+					.caps = URDS_CAP_ACK,
 					.incarnation = 11};
 
 /* Up to a proven connection on slot 0. */

@@ -198,7 +198,8 @@ static void sock__buffer_sizes(void)
 	};
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-		CHECK_EQ(urds_sock_buf(rows[i].value, rows[i].max, rows[i].force, rows[i].min), rows[i].want);
+		CHECK_EQ(urds_sock_buf(rows[i].value, rows[i].max, rows[i].force, rows[i].min),
+			 rows[i].want);
 }
 
 int main(int argc, char **argv)

@@ -22,12 +22,12 @@ static void head__golden(void)
 static void ident__golden(void)
 {
 	static const uint8_t want[] = {
-	    0,	 0,   0,   50,	1,   0x81, 0,	2,   0,	  0,   0,   0,	 /* head */
-	    1,	 2,   3,   4,	5,   6,	   7,	8,			 /* instance */
-	    0,	 0,   0x12, 0x67, 0, 0,	   3,	0xe8,			 /* pid 4711, uid 1000 */
-	    8,	 'e', 'm', 'b', 'e', 'd', 'd',	'e', 'd',		 /* mode */
-	    5,	 '0', '.', '1', '.', '0',				 /* version */
-	    6,	 'o', 'r', 'a', 'c', 'l', 'e',				 /* program */
+		0, 0,	0,    50,   1,	 0x81, 0,   2,	  0,   0, 0, 0, /* head */
+		1, 2,	3,    4,    5,	 6,    7,   8,			/* instance */
+		0, 0,	0x12, 0x67, 0,	 0,    3,   0xe8,		/* pid 4711, uid 1000 */
+		8, 'e', 'm',  'b',  'e', 'd',  'd', 'e',  'd',		/* mode */
+		5, '0', '.',  '1',  '.', '0',				/* version */
+		6, 'o', 'r',  'a',  'c', 'l',  'e',			/* program */
 	};
 	struct urds_rec_ident id = {.instance = 0x0102030405060708, .pid = 4711, .uid = 1000}, out;
 
@@ -58,8 +58,9 @@ static void ident__strings_are_cut_and_printable(void)
 
 static void ping__golden(void)
 {
-	static const uint8_t want[] = {0, 0, 0, 36, 1, 3, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0,    0,
-				       0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1, 0, 0, 0, 0};
+	static const uint8_t want[] = {0, 0, 0,	   36,	 1,   3, 0, 5, 0, 0, 0, 0,
+				       5, 0, 0,	   0,	 0,   0, 0, 0, 0, 0, 0, 0,
+				       0, 0, 0xff, 0xff, 192, 0, 2, 1, 0, 0, 0, 0};
 	struct urds_addr to;
 	uint8_t slot;
 
@@ -201,8 +202,8 @@ static void chunk__refuses_what_does_not_fit(void)
 {
 	static const struct {
 		uint32_t element, total, offset;
-	} bad[] = {{0, 10, 0}, {65537, 10, 0}, {1, 9, 0}, {1, 10, 1}, {1, 10, 11}, {1, 0, 0},
-		   {1, 5, UINT32_MAX}};
+	} bad[] = {{0, 10, 0},	{65537, 10, 0}, {1, 9, 0},	   {1, 10, 1},
+		   {1, 10, 11}, {1, 0, 0},	{1, 5, UINT32_MAX}};
 	struct urds_rec_chunk c = {1, 10, 0, (const uint8_t *)"0123456789", 10}, out;
 	size_t i;
 	int n;

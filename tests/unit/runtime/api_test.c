@@ -164,7 +164,8 @@ static void connect__errors(void)
 	CHECK_EQ(ntohs(a.sin_port), 2);
 	CHECK_EQ(bind4(s, t.ip_a, 4000), 0);
 	inet_pton(AF_INET6, "2001:db8::1", &a6.sin6_addr);
-	CHECK_EQ(urds_connect(s, (struct sockaddr *)&a6, sizeof a6), 0); /* of the other family: fine */
+	CHECK_EQ(urds_connect(s, (struct sockaddr *)&a6, sizeof a6),
+		 0); /* of the other family: fine */
 	CHECK_ERR(urds_send(s, "x", 1, 0), EOPNOTSUPP);
 	CHECK_EQ(urds_shutdown(e), 0);
 }
@@ -231,7 +232,8 @@ static void options__buffers(void)
 	for (int i = 0; i < 2; i++) {
 		int opt = i ? SO_RCVBUF : SO_SNDBUF, force = i ? SO_RCVBUFFORCE : SO_SNDBUFFORCE;
 		long max = 4 << 20;
-		FILE *f = fopen(i ? "/proc/sys/net/core/rmem_max" : "/proc/sys/net/core/wmem_max", "r");
+		FILE *f = fopen(i ? "/proc/sys/net/core/rmem_max" : "/proc/sys/net/core/wmem_max",
+				"r");
 
 		if (f) {
 			long v;
@@ -297,7 +299,8 @@ static void options__others(void)
 	CHECK_EQ(get_int(s2, URDS_SOL_RDS, URDS_OPT_TRANSPORT), 2);
 	CHECK_ERR(set_int(s2, URDS_SOL_RDS, URDS_OPT_TRANSPORT, 2), EOPNOTSUPP);
 	CHECK_ERR(bind4(s2, "198.51.100.99", 4000), ENOPROTOOPT);
-	CHECK_ERR(urds_setsockopt(s, URDS_SOL_RDS, URDS_OPT_CANCEL_SENT_TO, &a, sizeof a), ENOTCONN);
+	CHECK_ERR(urds_setsockopt(s, URDS_SOL_RDS, URDS_OPT_CANCEL_SENT_TO, &a, sizeof a),
+		  ENOTCONN);
 	CHECK_EQ(bind4(s, t.ip_a, 4000), 0);
 	CHECK_EQ(get_int(s, URDS_SOL_RDS, URDS_OPT_TRANSPORT), 3); /* 127/8 */
 	CHECK_ERR(set_int(s, URDS_SOL_RDS, URDS_OPT_TRANSPORT, 2), EOPNOTSUPP);
@@ -310,8 +313,9 @@ static void options__others(void)
 
 static void exchange(void)
 {
-	static const size_t sizes[] = {0, 1, 7, 48, 100, 1000, 4096, 8192, 32767, 32768, 65535, 65536, 65537,
-				       100000, 106496, 500000, (1 << 20) - 1, 1 << 20};
+	static const size_t sizes[] = {0,     1,      7,      48,     100,	     1000,
+				       4096,  8192,   32767,  32768,  65535,	     65536,
+				       65537, 100000, 106496, 500000, (1 << 20) - 1, 1 << 20};
 	struct sockaddr_in from;
 	socklen_t len;
 
@@ -395,7 +399,8 @@ static void recv_flags(void)
 {
 	struct iovec v[3] = {{got, 3}, {got + 100, 4}, {got + 200, 3}};
 	struct sockaddr_in from;
-	struct msghdr m = {.msg_iov = v, .msg_iovlen = 3, .msg_name = &from, .msg_namelen = sizeof from};
+	struct msghdr m = {
+		.msg_iov = v, .msg_iovlen = 3, .msg_name = &from, .msg_namelen = sizeof from};
 	uint64_t since;
 
 	two_open();
@@ -454,7 +459,8 @@ static void timestamps(void)
 {
 	char control[64];
 	struct iovec v = {got, 100};
-	struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = 64};
+	struct msghdr m = {
+		.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = 64};
 	struct cmsghdr *c;
 	struct timeval tv, now;
 
@@ -590,7 +596,8 @@ static int congest(struct urds_sock *from, size_t size)
 	/* One message needs its answer before the next: a ping behind it. */
 	while (urds_send(from, big, size, MSG_DONTWAIT) == (ssize_t)size) {
 		n++;
-		if (n > 1000 || send4(from, NULL, 0, 0, t.ip_b, 0) != 0 || urds_recv(from, got, 10, 0) != 0)
+		if (n > 1000 || send4(from, NULL, 0, 0, t.ip_b, 0) != 0 ||
+		    urds_recv(from, got, 10, 0) != 0)
 			return -1;
 		nap_ms(variant == LOOP ? 0 : 20); /* the map travels behind the pong */
 	}
@@ -757,7 +764,8 @@ static void close_discards(void)
 	for (int i = 0; i < 5; i++)
 		CHECK_EQ(urds_send(t.a, "old", 3, 0), 3);
 	CHECK_EQ(urds_wait(t.b, POLLIN, 10000), POLLIN);
-	CHECK_EQ(send4(t.a, NULL, 0, 0, t.ip_b, 0), 0); /* all five are there when this is answered */
+	CHECK_EQ(send4(t.a, NULL, 0, 0, t.ip_b, 0),
+		 0); /* all five are there when this is answered */
 	CHECK_EQ(urds_recv(t.a, got, 10, 0), 0);
 	CHECK_EQ(urds_close(t.b), 0);
 	CHECK_EQ(urds_send(t.a, "nobody", 6, 0), 6);
@@ -786,7 +794,8 @@ static void close_sender(void)
 		CHECK_EQ(connect4(s, t.ip_b, 4001), 0);
 		memcpy(big, &n, sizeof n);
 		for (int i = 0; i < 20; i++)
-			CHECK_EQ(urds_send(s, big, i % 2 ? 8 : 1000, MSG_DONTWAIT), i % 2 ? 8 : 1000);
+			CHECK_EQ(urds_send(s, big, i % 2 ? 8 : 1000, MSG_DONTWAIT),
+				 i % 2 ? 8 : 1000);
 		CHECK_EQ(urds_close(s), 0);
 		CHECK_EQ(urds_send(t.a, "mark", 4, 0), 4);
 		while ((rc = urds_recv(t.b, got, sizeof got, 0)) != 4) {
@@ -839,7 +848,8 @@ static void descriptor(void)
 		CHECK_EQ(urds_send(t.a, "r", 1, 0), 1);
 		CHECK_EQ(poll_fd(fd, POLLIN, 10000 * (int)slow()), POLLIN);
 		CHECK_EQ(urds_recv(t.b, got, 10, MSG_DONTWAIT), 1);
-		EVENTUALLY(poll_fd(fd, POLLIN, 0) == 0); /* another thread may still be changing it */
+		EVENTUALLY(poll_fd(fd, POLLIN, 0) ==
+			   0); /* another thread may still be changing it */
 	}
 	/* Writable is withdrawn when full, and comes back. */
 	s = sock_at(t.ca, t.ip_a, 4004);
@@ -850,7 +860,8 @@ static void descriptor(void)
 		CHECK_EQ(fill_up(s, 1000), 107);
 		CHECK_EQ(poll_fd(fd_s, POLLOUT | POLLIN, 0), 0);
 		to = in4("127.10.250.250", 5);
-		CHECK_EQ(urds_setsockopt(s, URDS_SOL_RDS, URDS_OPT_CANCEL_SENT_TO, &to, sizeof to), 0);
+		CHECK_EQ(urds_setsockopt(s, URDS_SOL_RDS, URDS_OPT_CANCEL_SENT_TO, &to, sizeof to),
+			 0);
 		CHECK_EQ(poll_fd(fd_s, POLLOUT, 0), POLLOUT);
 	}
 	/* Full and readable at once. */

@@ -40,7 +40,8 @@ static int raw_client(const char *from, const char *to)
 	struct sockaddr_in a = in4(from, 0), b = in4(to, 16385);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	if (fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof a) == 0 && connect(fd, (struct sockaddr *)&b, sizeof b) == 0)
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof a) == 0 &&
+	    connect(fd, (struct sockaddr *)&b, sizeof b) == 0)
 		return fd;
 	if (fd >= 0)
 		close(fd);
@@ -78,7 +79,8 @@ static _Atomic bool is_flooded;
 static _Atomic unsigned long long flooded;
 
 /* As if the other end sent pings for ever, faster than they are read. All are old: they cost little. */
-static enum urds_rx_how flood_rx(struct urds_link *l, const struct urds_iov *v, size_t n, size_t *got)
+static enum urds_rx_how flood_rx(struct urds_link *l, const struct urds_iov *v, size_t n,
+				 size_t *got)
 {
 	uint8_t ping[URDS_HDR_LEN];
 
@@ -88,7 +90,10 @@ static enum urds_rx_how flood_rx(struct urds_link *l, const struct urds_iov *v, 
 	urds_hdr_put_data(ping, 0, 0, 4000, 0);
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < v[i].len; k++)
-			((uint8_t *)v[i].base)[k] = ping[(atomic_load_explicit(&flooded, memory_order_relaxed) + (*got)++) % sizeof ping];
+			((uint8_t *)v[i].base)[k] =
+				ping[(atomic_load_explicit(&flooded, memory_order_relaxed) +
+				      (*got)++) %
+				     sizeof ping];
 	return atomic_fetch_add(&flooded, *got) > FLOOD_MAX ? URDS_RX_ENDED : URDS_RX_NOW;
 }
 
@@ -150,7 +155,8 @@ static void *send_meanwhile(void *arg)
 }
 
 /* The address looks like ours by now: somebody connects, and another thread sends. Then it fails after all. */
-static int listen_too_late(struct urds_transport *t, const struct urds_addr *a, void *user, struct urds_listener **out)
+static int listen_too_late(struct urds_transport *t, const struct urds_addr *a, void *user,
+			   struct urds_listener **out)
 {
 	pthread_t id;
 	ssize_t sent = 0;
@@ -161,7 +167,8 @@ static int listen_too_late(struct urds_transport *t, const struct urds_addr *a, 
 	if (stranger < 0 || pthread_create(&id, NULL, send_meanwhile, &sent) != 0)
 		abort();
 	pthread_join(id, NULL);
-	for (uint64_t end = now_ns() + 20000000000ull; now_ns() < end && !(node_of(STRANGER) && node_of(IP_S));)
+	for (uint64_t end = now_ns() + 20000000000ull;
+	     now_ns() < end && !(node_of(STRANGER) && node_of(IP_S));)
 		nap_ms(1);
 	if (sent != 1 || !node_of(STRANGER) || !node_of(IP_S))
 		abort();
@@ -242,7 +249,8 @@ static void bind__without_descriptors(void)
 
 /* ---------------------------------------------------------------- the default context */
 
-static _Atomic int in_fopen; /* 1: the next call waits there; 2: it does; 3: it is cancelled there */
+static _Atomic int
+	in_fopen; /* 1: the next call waits there; 2: it does; 3: it is cancelled there */
 
 /* In place of the C library's: where a context in the making can be caught. */
 FILE *fopen(const char *path, const char *mode)
@@ -423,7 +431,8 @@ static bool rests(struct urds_ctx *e)
 /* A message comes for a path that rests, when there is no memory to wake it: it is read when there is some. */
 static void rest__without_memory_to_wake(void)
 {
-	struct urds_ctx *ca = ctx_open(URDS_CONFIG_NO_RECORD), *cb = ctx_open(URDS_CONFIG_NO_RECORD);
+	struct urds_ctx *ca = ctx_open(URDS_CONFIG_NO_RECORD),
+			*cb = ctx_open(URDS_CONFIG_NO_RECORD);
 	struct urds_sock *a, *b;
 	uint8_t m[8];
 

@@ -12,15 +12,27 @@ enum variant { LOOP, TCP, PLAIN };
 static enum variant variant;
 static unsigned serial; /* each case has addresses of its own */
 
-#define PAIR(fn)                                                \
-	static void fn##_loop(void) { variant = LOOP; fn(); }   \
-	static void fn##_tcp(void) { variant = TCP; fn(); }     \
-	static void fn##_plain(void) { variant = PLAIN; fn(); }
-#define RUN_PAIR(fn)                  \
-	do {                          \
-		T_RUN(fn##_loop);     \
-		T_RUN(fn##_tcp);      \
-		T_RUN(fn##_plain);    \
+#define PAIR(fn)                     \
+	static void fn##_loop(void)  \
+	{                            \
+		variant = LOOP;      \
+		fn();                \
+	}                            \
+	static void fn##_tcp(void)   \
+	{                            \
+		variant = TCP;       \
+		fn();                \
+	}                            \
+	static void fn##_plain(void) \
+	{                            \
+		variant = PLAIN;     \
+		fn();                \
+	}
+#define RUN_PAIR(fn)               \
+	do {                       \
+		T_RUN(fn##_loop);  \
+		T_RUN(fn##_tcp);   \
+		T_RUN(fn##_plain); \
 	} while (0)
 
 static inline uint32_t pair_flags(void)

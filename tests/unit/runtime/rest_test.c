@@ -161,7 +161,8 @@ static void *rest_in_turn(void *arg)
 		uint8_t b[8];
 
 		EXPECT(s && bind4(s, ip_a, 0) == 0, errno);
-		snprintf(to, sizeof to, "%.*s.%u", (int)(strrchr(ip_b, '.') - ip_b), ip_b, 10 + (w->tag * 7 + i) % 20);
+		snprintf(to, sizeof to, "%.*s.%u", (int)(strrchr(ip_b, '.') - ip_b), ip_b,
+			 10 + (w->tag * 7 + i) % 20);
 		EXPECT(send4(s, NULL, 0, 0, to, 0) == 0, errno);
 		EXPECT(urds_recv(s, b, sizeof b, 0) == 0, errno);
 		EXPECT(urds_close(s) == 0, errno);
@@ -200,7 +201,8 @@ static struct peer *made(struct node *n, const char *ip)
 	struct urds_addr a = v4(ip);
 	struct peer *p;
 
-	EVENTUALLY((p = peer_get(n, &a)) != NULL); /* makes room as soon as the one before is idle */
+	EVENTUALLY((p = peer_get(n, &a)) !=
+		   NULL); /* makes room as soon as the one before is idle */
 	return p;
 }
 
@@ -259,7 +261,8 @@ static void no_memory_for_a_path(bool receiver_dials)
 	uint8_t m[8];
 
 	variant = TCP;
-	serial += (serial + 1) % 2 == receiver_dials; /* odd ones: the sender has the smaller address */
+	serial += (serial + 1) % 2 ==
+		  receiver_dials; /* odd ones: the sender has the smaller address */
 	two_open();
 	real_ops = cb->pool.mem.ops;
 	ops = *real_ops;

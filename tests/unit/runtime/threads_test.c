@@ -169,7 +169,8 @@ static void *echo(void *arg)
 	ssize_t n;
 
 	while ((n = urds_recvfrom(w->s, &m, sizeof m, 0, (struct sockaddr *)&from, &len)) > 0)
-		EXPECT(urds_sendto(w->s, &m, (size_t)n, 0, (struct sockaddr *)&from, len) == n, errno);
+		EXPECT(urds_sendto(w->s, &m, (size_t)n, 0, (struct sockaddr *)&from, len) == n,
+		       errno);
 	EXPECT(errno == EBADF, errno);
 	return NULL;
 }
@@ -237,7 +238,8 @@ static void spinning_neighbours(void)
 	for (unsigned i = 0; i < 2; i++) {
 		a[i] = (struct worker){.s = sock_at(ca, ip_a, 5000 + i), .n = 1000, .tag = i};
 		b[i] = (struct worker){.s = sock_at(cb, ip_b, 4000 + i)};
-		spin[i] = (struct worker){.s = i ? sock_at(cb, ip_b, 4100) : sock_at(ca, ip_a, 5100)};
+		spin[i] =
+			(struct worker){.s = i ? sock_at(cb, ip_b, 4100) : sock_at(ca, ip_a, 5100)};
 		CHECK(a[i].s && b[i].s && spin[i].s && connect4(a[i].s, ip_b, 4000 + i) == 0);
 		CHECK_EQ(set_timeo(a[i].s, SO_RCVTIMEO, 20000 * slow()), 0);
 		start(&spin[i], spinner);
@@ -345,7 +347,8 @@ static void promoted_leader_is_woken(void)
 		CHECK_EQ(send4(s, "1", 1, 0, ip_b, 4000), 1);
 		pthread_join(w[0].id, NULL);
 		/* If the first was relieved meanwhile there is no leader any more, and nothing to see. */
-		for (uint64_t end = now_ns() + 200000000; !is_led_from_inside(ca) && now_ns() < end;)
+		for (uint64_t end = now_ns() + 200000000;
+		     !is_led_from_inside(ca) && now_ns() < end;)
 			nap_ms(1);
 		sent = now_ns();
 		CHECK_EQ(send4(s, "2", 1, 0, ip_b, 4001), 1);
@@ -548,7 +551,9 @@ static void restarted_receives(void)
 	for (; m.n < s.n; m.n++) {
 		for (int i = 0; i < 3; i++) {
 			pthread_kill(r.id, SIGUSR1);
-			nap_ms(m.n % 100 == 99 ? 100 : 0); /* so that it sleeps as leader and as sleeper */
+			nap_ms(m.n % 100 == 99
+				       ? 100
+				       : 0); /* so that it sleeps as leader and as sleeper */
 		}
 		CHECK_EQ(urds_send(s.s, &m, sizeof m, 0), sizeof m);
 	}
@@ -638,7 +643,8 @@ static void receiving_in_a_handler(void)
 	CHECK_THREADS();
 	for (unsigned i = 0; i < r.n; i++)
 		CHECK_EQ(seen[i], 1);
-	printf("# handler: %u messages, %u EAGAIN\n", atomic_load(&handler_got), atomic_load(&handler_again));
+	printf("# handler: %u messages, %u EAGAIN\n", atomic_load(&handler_got),
+	       atomic_load(&handler_again));
 	seen_free();
 	two_close();
 }

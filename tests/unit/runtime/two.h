@@ -33,20 +33,20 @@ static inline void two_close(void)
 static _Atomic int failed_line;
 static _Atomic long long failed_value;
 
-#define EXPECT(cond, value)                                       \
-	do {                                                      \
-		if (!(cond)) {                                    \
-			int none_ = 0;                            \
+#define EXPECT(cond, value)                                                                 \
+	do {                                                                                \
+		if (!(cond)) {                                                              \
+			int none_ = 0;                                                      \
 			if (atomic_compare_exchange_strong(&failed_line, &none_, __LINE__)) \
-				atomic_store(&failed_value, (long long)(value)); \
-		}                                                 \
+				atomic_store(&failed_value, (long long)(value));            \
+		}                                                                           \
 	} while (0)
-#define CHECK_THREADS()                                                                  \
-	do {                                                                             \
-		int l_ = atomic_exchange(&failed_line, 0);                               \
-		if (l_)                                                                  \
-			T_FAIL("a thread failed at line %d, value %lld", l_,             \
-			       (long long)atomic_load(&failed_value));                   \
+#define CHECK_THREADS()                                                      \
+	do {                                                                 \
+		int l_ = atomic_exchange(&failed_line, 0);                   \
+		if (l_)                                                      \
+			T_FAIL("a thread failed at line %d, value %lld", l_, \
+			       (long long)atomic_load(&failed_value));       \
 	} while (0)
 
 struct worker {
