@@ -13,6 +13,11 @@ int urds_err_to_errno(int urds_err);
  * 0 for 0. */
 int urds_err_from_errno(int errno_value);
 
+#ifdef _WIN32
+/* @code: of GetLastError() or WSAGetLastError(), or an overlapped operation's Win32 error. As above. */
+int urds_err_from_system(unsigned long code);
+#endif
+
 /* "URDS_ECONG" for logs; never NULL. */
 const char *urds_err_name(int urds_err);
 

@@ -3,14 +3,12 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "platform/futex.h"
 #include "wire/types.h"
 
 struct start {
@@ -73,21 +71,6 @@ uintptr_t urds_thread_id(void)
 	static _Thread_local char here;
 
 	return (uintptr_t)&here;
-}
-
-void urds_once_slow_(struct urds_once *o, void (*fn)(void))
-{
-	uint32_t state = 0;
-
-	if (atomic_compare_exchange_strong_explicit(&o->state, &state, 1, memory_order_acquire,
-						    memory_order_acquire)) {
-		fn();
-		atomic_store_explicit(&o->state, 2, memory_order_release);
-		urds_futex_wake(&o->state, INT_MAX);
-		return;
-	}
-	while (atomic_load_explicit(&o->state, memory_order_acquire) != 2)
-		(void)urds_futex_wait(&o->state, 1, URDS_NEVER);
 }
 
 void urds_thread_yield(void)

@@ -5,6 +5,7 @@
 #include "platform/futex.h"
 #include "platform/lock.h"
 #include "platform/thread.h"
+#include "system.h"
 #include "tap.h"
 #include "wire/types.h"
 
@@ -164,6 +165,7 @@ static void futex__wakes(void)
 int main(int argc, char **argv)
 {
 	T_INIT(argc, argv);
+	system_init();
 	T_RUN(lock__excludes);
 	T_RUN(rwlock__readers_never_see_half_a_write);
 	T_RUN(lock__may_be_freed_by_its_last_holder);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "platform/addr.h"
 
-#include <arpa/inet.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
+
+#include "platform/net.h"
 
 static void map_v4(struct urds_addr *a, const void *ip)
 {
@@ -93,7 +91,7 @@ char *urds_addr_format(char *buf, size_t size, const struct urds_addr *a)
 
 static int parse_zone(const char *zone, uint32_t *scope)
 {
-	unsigned long n;
+	unsigned long long n;
 	char *end;
 
 	*scope = if_nametoindex(zone);
@@ -101,7 +99,7 @@ static int parse_zone(const char *zone, uint32_t *scope)
 		return 0;
 	if (*zone < '0' || *zone > '9')
 		return -URDS_EINVAL;
-	n = strtoul(zone, &end, 10);
+	n = strtoull(zone, &end, 10);
 	if (*end != '\0' || n == 0 || n > UINT32_MAX)
 		return -URDS_EINVAL;
 	*scope = (uint32_t)n;

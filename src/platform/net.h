@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The system's headers for socket addresses and interface names.
+ */
+#ifndef URDS_PLATFORM_NET_H
+#define URDS_PLATFORM_NET_H
+
+#ifdef _WIN32
+#include <winsock2.h>
+#include <ws2tcpip.h>
+/* After them, or <windows.h> brings the old Winsock. */
+#include <iphlpapi.h>
+typedef ADDRESS_FAMILY sa_family_t;
+#else
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#endif
+
+#endif
