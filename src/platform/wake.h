@@ -10,7 +10,12 @@
 #include "platform/poller.h"
 
 struct urds_wake {
+#ifdef _WIN32
+	struct urds_poll_op op;
+	_Atomic uint32_t is_posted; /* its packet is under way */
+#else
 	struct urds_poll_src src;
+#endif
 	struct urds_poller *poller;
 	void (*rung)(struct urds_wake *w); /* may be NULL */
 	intptr_t fd;
