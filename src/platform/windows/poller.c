@@ -13,8 +13,10 @@ struct urds_poller {
 	HANDLE port;
 };
 
-_Static_assert(sizeof(OVERLAPPED) == sizeof(((struct urds_poll_op *)0)->overlapped), "urds_poll_op.overlapped");
-_Static_assert(sizeof(OVERLAPPED_ENTRY) * URDS_POLL_BATCH == sizeof(((struct urds_poll_batch *)0)->event),
+_Static_assert(sizeof(OVERLAPPED) == sizeof(((struct urds_poll_op *)0)->overlapped),
+	       "urds_poll_op.overlapped");
+_Static_assert(sizeof(OVERLAPPED_ENTRY) * URDS_POLL_BATCH ==
+		       sizeof(((struct urds_poll_batch *)0)->event),
 	       "a batch is an array of the system's");
 
 static OVERLAPPED_ENTRY *entries_of(struct urds_poll_batch *b)
@@ -56,13 +58,16 @@ void urds_poller_free(struct urds_poller *p)
 
 int urds_poller_attach(struct urds_poller *p, intptr_t handle)
 {
-	return CreateIoCompletionPort((HANDLE)handle, p->port, 0, 0) ? 0
-								     : -urds_err_from_system(GetLastError());
+	return CreateIoCompletionPort((HANDLE)handle, p->port, 0, 0)
+		       ? 0
+		       : -urds_err_from_system(GetLastError());
 }
 
 int urds_poller_post(struct urds_poller *p, struct urds_poll_op *op, uint32_t bytes)
 {
-	return PostQueuedCompletionStatus(p->port, bytes, 0, urds_poll_overlapped(op)) ? 0 : -URDS_ENOMEM;
+	return PostQueuedCompletionStatus(p->port, bytes, 0, urds_poll_overlapped(op))
+		       ? 0
+		       : -URDS_ENOMEM;
 }
 
 /* Rounded up: waking before the deadline would make the caller spin to it. */
@@ -80,7 +85,8 @@ int urds_poller_fetch(struct urds_poller *p, urds_ns timeout_ns, struct urds_pol
 	ULONG n = 0;
 
 	b->poller = p;
-	if (!GetQueuedCompletionStatusEx(p->port, entries_of(b), URDS_POLL_BATCH, &n, ms_of(timeout_ns), FALSE)) {
+	if (!GetQueuedCompletionStatusEx(p->port, entries_of(b), URDS_POLL_BATCH, &n,
+					 ms_of(timeout_ns), FALSE)) {
 		DWORD code = GetLastError();
 
 		memset(b->event, 0, sizeof(b->event));
@@ -94,14 +100,14 @@ int urds_poller_fetch(struct urds_poller *p, urds_ns timeout_ns, struct urds_pol
 /* The status in an OVERLAPPED is of the kernel's kind; this is what GetOverlappedResult() makes of it. */
 static int error_of(OVERLAPPED *ov)
 {
-	static ULONG(WINAPI *convert)(LONG);
+	static ULONG(WINAPI * convert)(LONG);
 	LONG status = (LONG)ov->Internal;
 
 	if (status >= 0)
 		return 0;
 	if (!convert) /* in every Windows; all threads find the same */
-		convert = (ULONG(WINAPI *)(LONG))(void (*)(void))GetProcAddress(GetModuleHandleA("ntdll.dll"),
-											  "RtlNtStatusToDosError");
+		convert = (ULONG(WINAPI *)(LONG))(void (*)(void))GetProcAddress(
+			GetModuleHandleA("ntdll.dll"), "RtlNtStatusToDosError");
 	return -urds_err_from_system(convert(status));
 }
 
@@ -111,7 +117,8 @@ void urds_poller_dispatch(struct urds_poll_batch *b)
 
 	for (int i = 0; i < URDS_POLL_BATCH && e[i].lpOverlapped; i++) {
 		OVERLAPPED *ov = e[i].lpOverlapped;
-		struct urds_poll_op *op = urds_container_of((void *)ov, struct urds_poll_op, overlapped);
+		struct urds_poll_op *op =
+			urds_container_of((void *)ov, struct urds_poll_op, overlapped);
 
 		e[i].lpOverlapped = NULL;
 		op->done(op, e[i].dwNumberOfBytesTransferred, error_of(ov));

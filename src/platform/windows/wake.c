@@ -28,7 +28,8 @@ static void done(struct urds_poll_op *op, uint32_t bytes, int err)
 		post(w); /* not taken: for the next thread */
 }
 
-static int init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w), bool is_held)
+static int init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w),
+		bool is_held)
 {
 	w->op.done = done;
 	w->poller = p;
@@ -45,7 +46,8 @@ int urds_wake_init(struct urds_wake *w, struct urds_poller *p, void (*rung)(stru
 	return init(w, p, rung, false);
 }
 
-int urds_wake_init_held(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w))
+int urds_wake_init_held(struct urds_wake *w, struct urds_poller *p,
+			void (*rung)(struct urds_wake *w))
 {
 	return init(w, p, rung, true);
 }
