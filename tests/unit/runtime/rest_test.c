@@ -3,6 +3,9 @@
  * What idle paths and peers keep: rest and waking, chunks of unread messages, remembered counters, and what happens
  * when there is no memory to go on with.
  */
+#include <poll.h>
+
+#include "platform/clock.h"
 #include "two.h"
 
 static bool rests(struct urds_ctx *e, const char *local, const char *remote)
@@ -290,6 +293,99 @@ static void no_memory_for_a_path_that_is_knocked_for(void)
 	no_memory_for_a_path(true);
 }
 
+/* What is acknowledged is released without more traffic, a sender's memory with it. */
+static void acknowledged_messages_are_released(void)
+{
+	struct urds_sock *a, *b;
+	struct peer *p;
+	uint8_t m[16];
+
+	two_open();
+	a = sock_at(ca, ip_a, 4000);
+	b = sock_at(cb, ip_b, 4000);
+	CHECK(a && b && connect4(a, ip_b, 4000) == 0);
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < 10; i++)
+			CHECK_EQ(urds_send(a, "release me", 10, 0), 10);
+		for (unsigned i = 0; i < 10; i++)
+			CHECK_EQ(urds_recv(b, m, sizeof m, 0), 10);
+		p = peer_to(ca, ip_a, ip_b);
+		CHECK(p != NULL);
+		EVENTUALLY(!urds_log_has_pending(&p->path0->tx.log));
+		CHECK_EQ(atomic_load(&p->path0->unreleased), 0);
+		peer_drop(p);
+	}
+	two_close();
+}
+PAIR(acknowledged_messages_are_released)
+
+static void *reads_all(void *arg)
+{
+	struct worker *w = arg;
+	uint8_t m[1024];
+
+	while (w->count < w->n && urds_recv(w->s, m, sizeof m, 0) == sizeof m)
+		w->count++;
+	return NULL;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Who waits for room hears of it when the peer acknowledges, not when some timer comes round: by every way to wait. */
+static void room_is_told_at_once(void)
+{
+	static uint64_t took[6000];
+	struct worker w = {.n = 2000};
+	struct pollfd fd = {.events = POLLOUT};
+	unsigned waits = 0;
+	uint8_t m[1024] = {0};
+
+	two_open();
+	for (unsigned way = 0; way < 3; way++) { /* in the send, in urds_wait(), in poll() */
+		struct urds_sock *a = sock_at(ca, ip_a, 4000), *b = sock_at(cb, ip_b, 4000);
+		int size = 2 * sizeof m, big = 4 << 20;
+
+		CHECK(a && b && connect4(a, ip_b, 4000) == 0);
+		CHECK_EQ(urds_setsockopt(a, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size), 0);
+		/* No congestion: that is another thing to wait for. */
+		CHECK_EQ(urds_setsockopt(b, SOL_SOCKET, SO_RCVBUFFORCE, &big, sizeof big), 0);
+		if (way == 2)
+			fd.fd = urds_fd(a);
+		w.s = b;
+		w.count = 0;
+		start(&w, reads_all);
+		for (unsigned i = 0; i < w.n; i++) {
+			urds_ns t0 = urds_clock_ns();
+			ssize_t rc = urds_send(a, m, sizeof m, way == 0 ? 0 : MSG_DONTWAIT);
+
+			while (rc < 0 && urds_errno() == URDS_EAGAIN) {
+				if (way == 1)
+					CHECK_EQ(urds_wait(a, POLLOUT, 10000 * slow()), POLLOUT);
+				else
+					CHECK_EQ(poll(&fd, 1, 10000 * slow()), 1);
+				rc = urds_send(a, m, sizeof m, MSG_DONTWAIT);
+			}
+			CHECK_EQ(rc, sizeof m);
+			took[waits++] = urds_clock_ns() - t0;
+		}
+		pthread_join(w.id, NULL);
+		CHECK_EQ(w.count, w.n);
+		qsort(took, waits, sizeof took[0], by_time);
+		CHECK(took[waits / 2] < URDS_MS(5) * slow());
+		CHECK(took[waits * 9 / 10] < URDS_MS(15) * slow());
+		waits = 0;
+		urds_close(a);
+		urds_close(b);
+	}
+	two_close();
+}
+PAIR(room_is_told_at_once)
+
 int main(int argc, char **argv)
 {
 	own_network();
@@ -298,6 +394,8 @@ int main(int argc, char **argv)
 	RUN_PAIR(rest_and_wake);
 	RUN_PAIR(rest_against_use);
 	RUN_PAIR(lone_messages);
+	RUN_PAIR(acknowledged_messages_are_released);
+	RUN_PAIR(room_is_told_at_once);
 	T_RUN(further_paths_come_to_rest);
 	T_RUN(counters_outlive_two_evictions);
 	T_RUN(no_memory_for_a_path_that_is_accepted);
