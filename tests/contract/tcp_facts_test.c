@@ -29,9 +29,9 @@ static void options_on_both_ends(void)
 
 		CHECK_EQ(get_int(fd, IPPROTO_TCP, TCP_NODELAY), 1);
 		CHECK_EQ(get_int(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
-		CHECK_EQ(get_int(fd, IPPROTO_TCP, TCP_KEEPIDLE), 5);
-		CHECK_EQ(get_int(fd, IPPROTO_TCP, TCP_KEEPINTVL), 5);
-		CHECK_EQ(get_int(fd, IPPROTO_TCP, TCP_KEEPCNT), 5);
+		CHECK_EQ(get_int(fd, IPPROTO_TCP, TCP_KEEPIDLE), 3);
+		CHECK_EQ(get_int(fd, IPPROTO_TCP, TCP_KEEPINTVL), 1);
+		CHECK_EQ(get_int(fd, IPPROTO_TCP, TCP_KEEPCNT), 24);
 		CHECK_EQ(get_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
 		CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 		CHECK(fcntl(fd, F_GETFL) & O_NONBLOCK);

@@ -47,9 +47,9 @@ int urds_tcp_new(const struct urds_tcp_config *config, struct urds_poller *polle
 	t->poller = poller;
 	t->cfg = *config;
 	t->cfg.port = OR_DEFAULT(config->port, URDS_TCP_PORT);
-	t->cfg.keepalive_idle_s = OR_DEFAULT(config->keepalive_idle_s, 5);
-	t->cfg.keepalive_intvl_s = OR_DEFAULT(config->keepalive_intvl_s, 5);
-	t->cfg.keepalive_cnt = OR_DEFAULT(config->keepalive_cnt, 5);
+	t->cfg.keepalive_idle_s = OR_DEFAULT(config->keepalive_idle_s, URDS_KEEPALIVE_IDLE_S);
+	t->cfg.keepalive_intvl_s = OR_DEFAULT(config->keepalive_intvl_s, URDS_KEEPALIVE_INTVL_S);
+	t->cfg.keepalive_cnt = OR_DEFAULT(config->keepalive_cnt, URDS_KEEPALIVE_CNT);
 	t->cfg.backlog = OR_DEFAULT(config->backlog, 128);
 	urds_lock_init(&t->lock);
 	/* Without it (-1) we still run: the first EMFILE then leaves connections waiting. */

@@ -13,13 +13,19 @@
 
 #define URDS_TCP_PORT 16385u
 
+/* A host that has restarted answers the next probe with a reset: within a second, however long it was away, or what a
+ * program awaits from it waits on. One that is silent is given up after 27 s. */
+#define URDS_KEEPALIVE_IDLE_S 3
+#define URDS_KEEPALIVE_INTVL_S 1
+#define URDS_KEEPALIVE_CNT 24
+
 /* Zero in a field means the default. */
 struct urds_tcp_config {
 	uint16_t port;	       /* tests only: a peer of ours never uses another than 16385 */
 	uint32_t sndbuf_bytes; /* 0: left to the kernel's autotuning */
 	uint32_t rcvbuf_bytes; /* 0: left to the kernel's autotuning */
-	uint32_t keepalive_idle_s, keepalive_intvl_s, keepalive_cnt; /* 5, 5, 5 as the kernel's */
-	uint32_t backlog;					     /* 128 */
+	uint32_t keepalive_idle_s, keepalive_intvl_s, keepalive_cnt;
+	uint32_t backlog; /* 128 */
 };
 
 /* Counted with relaxed atomics. */
