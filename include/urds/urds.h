@@ -70,6 +70,9 @@ struct urds_config {
 	uint32_t peers_max; /* peers remembered at once; default 131072 */
 	uint32_t reserved[7];
 	uint64_t memory_max; /* bytes of message memory; default 1/4 of the machine's */
+	const char *
+		peers; /* networks to talk to, "10.0.0.0/8,fd00::/8,192.0.2.7"; NULL or "": all. Connections from
+			      * others are reset before anything is kept of them, sends to others fail with EACCES */
 };
 
 /**
@@ -136,6 +139,7 @@ URDS_API int urds_getpeername(struct urds_sock *s, struct sockaddr *addr, sockle
  *   ENOBUFS     the destination port is congested (non-blocking)
  *   ETIMEDOUT   SO_SNDTIMEO expired while waiting for either
  *   EMSGSIZE    longer than SO_SNDBUF or 1 MiB
+ *   EACCES      to an address in none of urds_config.peers
  *   ENOTCONN    unbound, or no destination
  *   EINVAL, EOPNOTSUPP, EFAULT, EINTR, ENOMEM, EBADF
  * Blocks: while full or congested, unless MSG_DONTWAIT or urds_set_nonblock().

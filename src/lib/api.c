@@ -265,6 +265,8 @@ static const char *send_why(int rc)
 		return "SO_SNDTIMEO expired while waiting for room";
 	case URDS_ENOMEM:
 		return "out of message memory";
+	case URDS_EACCES:
+		return "the destination is in none of the networks that this context talks to (URDS_PEERS)";
 	case URDS_EINTR:
 		return "interrupted by a signal";
 	default:

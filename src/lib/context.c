@@ -101,6 +101,65 @@ static uint64_t env_number(const char *name, uint64_t otherwise, uint64_t max, i
 	return otherwise;
 }
 
+/* One of the networks, @len bytes of @text: 0 or -URDS_EINVAL. */
+static int parse_net(const char *text, size_t len, struct urds_net *out)
+{
+	char one[URDS_ADDR_STRLEN + 4], *slash, *end;
+	unsigned long bits;
+
+	if (len >= sizeof one)
+		return -URDS_EINVAL;
+	memcpy(one, text, len);
+	one[len] = 0;
+	slash = strchr(one, '/');
+	if (slash)
+		*slash = 0;
+	if (urds_addr_parse(&out->addr, one) < 0 || out->addr.scope != 0)
+		return -URDS_EINVAL;
+	out->bits = 128;
+	if (!slash)
+		return 0;
+	bits = strtoul(slash + 1, &end, 10);
+	if (slash[1] < '0' || slash[1] > '9' || *end)
+		return -URDS_EINVAL;
+	if (urds_addr_is_v4(&out->addr))
+		bits = bits <= 32 ? bits + 96 : 129;
+	if (bits > 128)
+		return -URDS_EINVAL;
+	out->bits = (uint8_t)bits;
+	return 0;
+}
+
+/* Return: 0 or -1 after urds_fail(). *nets: from malloc(). */
+static int parse_nets(const char *text, const char *who, struct urds_net **nets, size_t *n)
+{
+	size_t max = 1;
+
+	*nets = NULL;
+	*n = 0;
+	if (!text || !*text)
+		return 0;
+	for (const char *c = text; *c; c++)
+		max += *c == ',';
+	*nets = calloc(max, sizeof **nets);
+	if (!*nets)
+		return urds_fail(URDS_ENOMEM, "urds_open: out of memory");
+	for (const char *at = text;; at++) {
+		size_t len = strcspn(at, ",");
+
+		if (parse_net(at, len, &(*nets)[(*n)++]) < 0) {
+			free(*nets);
+			return urds_fail(URDS_EINVAL,
+					 "urds_open: %s=%s: '%.*s' is no network: give ADDRESS or "
+					 "ADDRESS/BITS, with commas between several",
+					 who, text, (int)len, at);
+		}
+		at += len;
+		if (!*at)
+			return 0;
+	}
+}
+
 static uint64_t memory_default(void)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -131,6 +190,7 @@ int urds_open(const struct urds_config *user, struct urds_ctx **out)
 		c.paths = (uint32_t)env_number("URDS_PATHS", 0, URDS_PATHS_MAX, &rc);
 		c.spin_us = (uint32_t)env_number("URDS_SPIN_US", 0, UINT32_MAX, &rc);
 		c.memory_max = env_number("URDS_MEMORY", 0, UINT64_MAX, &rc);
+		c.peers = getenv("URDS_PEERS");
 		if (rc < 0)
 			return rc;
 	}
@@ -150,12 +210,16 @@ int urds_open(const struct urds_config *user, struct urds_ctx **out)
 		.rest_ns = URDS_REST_NS,
 		.memory_max = c.memory_max ? c.memory_max : memory_default(),
 	};
+	if (parse_nets(c.peers, user ? "peers" : "URDS_PEERS", &cfg.nets, &cfg.nnets) < 0)
+		return -1;
 	/* It reads a file with the C library's functions, where a thread could be cancelled. */
 	cancel = urds_cancel_off();
 	rc = engine_new(&cfg, out);
 	urds_cancel_back(cancel);
-	if (rc < 0)
+	if (rc < 0) {
+		free(cfg.nets);
 		return urds_fail(-rc, "urds_open: out of memory or descriptors");
+	}
 	(*out)->take_record = take_record;
 	(*out)->drop_record = drop_record;
 	(*out)->stop_records = urds_record_stop;

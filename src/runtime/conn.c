@@ -649,7 +649,7 @@ static void on_accept(struct urds_listener *ls, struct urds_link *l, const struc
 	/* Our own addresses talk in memory; a TCP connection between two of them is a stranger's. */
 	ours = ls == n->tcp && node_find(e, from) != NULL;
 	urds_rwlock_read_release(&e->table);
-	if (!ours && !atomic_load(&e->is_closing))
+	if (!ours && !atomic_load(&e->is_closing) && peer_is_allowed(e, from))
 		p = peer_get(n, from);
 	if (!p) {
 		urds_count(e, URDS_C_conn_refused, 1);

@@ -482,6 +482,7 @@ static void destroy(struct urds_ctx *e)
 	urds_pool_fini(&e->pool);
 	free(e->heads);
 	free(e->heap);
+	free(e->cfg.nets);
 	free(e);
 }
 

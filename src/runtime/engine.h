@@ -243,6 +243,12 @@ struct node {
 
 /* ---------------------------------------------------------------- the context */
 
+/* Addresses whose first @bits of 128 are those of @addr. */
+struct urds_net {
+	struct urds_addr addr;
+	uint8_t bits;
+};
+
 struct engine_config {
 	bool ext;
 	bool spin;
@@ -253,6 +259,9 @@ struct engine_config {
 	bool record;
 	uint64_t memory_max;
 	urds_ns rest_ns; /* URDS_REST_NS; shorter in tests */
+	struct urds_net *
+		nets; /* whom we talk to, besides ourselves; from malloc(), the context's from engine_new() on */
+	size_t nnets; /* 0: everybody */
 };
 
 struct urds_ctx {
@@ -342,6 +351,8 @@ struct node *node_find(struct urds_ctx *e, const struct urds_addr *a); /* table 
 /* ---- peers.c */
 /* The peer @remote of @n, made if missing; holds a reference for the caller. NULL: no memory or too many. */
 struct peer *peer_get(struct node *n, const struct urds_addr *remote);
+/* Do we talk to @a at all? Nothing is made for others. */
+bool peer_is_allowed(struct urds_ctx *e, const struct urds_addr *a);
 struct peer *peer_find(struct urds_ctx *e, const struct urds_addr *local,
 		       const struct urds_addr *remote);
 void peer_hold(struct peer *p);

@@ -140,6 +140,29 @@ static struct peer *peer_new(struct node *n, const struct urds_addr *remote)
 	return p;
 }
 
+static bool is_in(const struct urds_addr *a, const struct urds_net *n)
+{
+	unsigned whole = n->bits / 8, rest = n->bits % 8;
+
+	return memcmp(a->ip, n->addr.ip, whole) == 0 &&
+	       (rest == 0 || ((a->ip[whole] ^ n->addr.ip[whole]) >> (8 - rest)) == 0);
+}
+
+bool peer_is_allowed(struct urds_ctx *e, const struct urds_addr *a)
+{
+	bool is_ours;
+
+	for (size_t i = 0; i < e->cfg.nnets; i++)
+		if (is_in(a, &e->cfg.nets[i]))
+			return true;
+	if (e->cfg.nnets == 0)
+		return true;
+	urds_rwlock_read_acquire(&e->table);
+	is_ours = node_find(e, a) != NULL;
+	urds_rwlock_read_release(&e->table);
+	return is_ours;
+}
+
 struct peer *peer_get(struct node *n, const struct urds_addr *remote)
 {
 	struct urds_ctx *e = n->e;

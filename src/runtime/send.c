@@ -50,6 +50,8 @@ static int route(struct urds_sock *s, const struct urds_addr *to, struct path **
 		*out = h;
 		return 0;
 	}
+	if (!peer_is_allowed(s->e, to))
+		return -URDS_EACCES;
 	p = n ? peer_get(n, to) : NULL; /* its bind may fail meanwhile */
 	if (!p)
 		return -URDS_ENOMEM;

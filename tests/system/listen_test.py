@@ -103,7 +103,9 @@ def test_closed_stdout_is_an_error():
 
 def test_bad_environment_is_named():
     for name, value in (("URDS_SPIN_US", "abc"), ("URDS_SPIN_US", "-1"), ("URDS_MEMORY", "1G"), ("URDS_EXT", "yes"),
-                        ("URDS_SPIN", "2"), ("URDS_PATHS", "3"), ("URDS_PATHS", "4294967297")):
+                        ("URDS_SPIN", "2"), ("URDS_PATHS", "3"), ("URDS_PATHS", "4294967297"),
+                        ("URDS_PEERS", "10.0.0.0/33"), ("URDS_PEERS", "127.0.0.1,,::1"), ("URDS_PEERS", "::1/129"),
+                        ("URDS_PEERS", "10.0.0.1/"), ("URDS_PEERS", "all")):
         p = t.run("listen", "127.1.0.11", env={name: value})
         check(p.rc == 1 and name in p.err and value in p.err, name, value, p)
     p = t.run("listen", "--help", env={"URDS_PATHS": "3"})
