@@ -50,7 +50,8 @@ static int dots(struct stress_run *r)
 		next += 1000000000u;
 		if (stress_peer_ended(r, next)) {
 			printf("\n");
-			tool_error("the other side ended the test while it started: see what it says");
+			tool_error(
+				"the other side ended the test while it started: see what it says");
 			return -1;
 		}
 		printf(".");
@@ -63,7 +64,8 @@ static int dots(struct stress_run *r)
 static int test(struct stress_run *r)
 {
 	if (r->self.s_addr == r->peer.s_addr) {
-		tool_error("both sides have the same address: give this one another local address with -r");
+		tool_error(
+			"both sides have the same address: give this one another local address with -r");
 		return 1;
 	}
 	if (r->o.is_active && r->o.shows_params)

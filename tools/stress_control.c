@@ -35,11 +35,21 @@ static uint32_t get(const uint8_t **p, unsigned bytes)
 
 static void encode(uint8_t *p, const struct stress_opts *o)
 {
-	const uint8_t flags[] = {o->is_summary_only, o->wants_rtprio,	o->is_traced,
-				 o->is_verified,     o->shows_params,	o->shows_perfdata,
-				 o->uses_cong_monitor, o->use_once,	o->use_get_mr,
-				 o->use_fence,	     o->cache_mrs,	o->key_o_meter,
-				 255,		     o->is_one_way,	o->rw_mode};
+	const uint8_t flags[] = {o->is_summary_only,
+				 o->wants_rtprio,
+				 o->is_traced,
+				 o->is_verified,
+				 o->shows_params,
+				 o->shows_perfdata,
+				 o->uses_cong_monitor,
+				 o->use_once,
+				 o->use_get_mr,
+				 o->use_fence,
+				 o->cache_mrs,
+				 o->key_o_meter,
+				 255,
+				 o->is_one_way,
+				 o->rw_mode};
 
 	p = put(p, o->depth, 4);
 	p = put(p, o->req_bytes, 4);
@@ -120,9 +130,8 @@ static int read_all(int fd, uint8_t *p, size_t len, uint64_t until_ns, const cha
 
 static struct sockaddr_in end(uint32_t addr, uint16_t port)
 {
-	return (struct sockaddr_in){.sin_family = AF_INET,
-				    .sin_port = htons(port),
-				    .sin_addr.s_addr = htonl(addr)};
+	return (struct sockaddr_in){
+		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(addr)};
 }
 
 static const char *quad(uint32_t addr, char *buf)
@@ -141,9 +150,10 @@ static int tcp_bound(uint32_t addr, uint16_t port)
 	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
 	    bind(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0)
 		return fd;
-	tool_error("cannot use %s, TCP port %u for control: %s; give a local address with -r and a free "
-		   "port with -p",
-		   quad(addr, text), port, strerror(errno));
+	tool_error(
+		"cannot use %s, TCP port %u for control: %s; give a local address with -r and a free "
+		"port with -p",
+		quad(addr, text), port, strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return -1;
@@ -181,8 +191,9 @@ int stress_connect(struct stress_run *r)
 			close(fd);
 			fd = -1;
 			printf("\n");
-			tool_error("connect(%s) failed: is 'urds stress' waiting there, at port %u?", text,
-				   o->port);
+			tool_error(
+				"connect(%s) failed: is 'urds stress' waiting there, at port %u?",
+				text, o->port);
 			return -1;
 		}
 		close(fd);
@@ -213,7 +224,8 @@ static const char *receive_options(int fd, struct stress_opts *o)
 		return why;
 	/* A depth that starts with a digit's code would need more memory than is allowed. */
 	skip = b[0] >= 0x20 && b[0] < 0x7f ? VERSION_BYTES : 0;
-	if (read_all(fd, b + VERSION_BYTES, skip ? BLOCK + 2 : BLOCK - VERSION_BYTES, until, &why) < 0)
+	if (read_all(fd, b + VERSION_BYTES, skip ? BLOCK + 2 : BLOCK - VERSION_BYTES, until, &why) <
+	    0)
 		return why;
 	decode(b + skip, o);
 	o->tos = skip ? b[skip + BLOCK] : 0;
@@ -262,8 +274,8 @@ int stress_accept(struct stress_run *r)
 			close(in.fd);
 			return 0;
 		}
-		tool_error("ignored a connection from %s:%u: %s; still waiting", from, ntohs(sa.sin_port),
-			   why);
+		tool_error("ignored a connection from %s:%u: %s; still waiting", from,
+			   ntohs(sa.sin_port), why);
 		close(r->control);
 		r->control = -1;
 	}
@@ -280,8 +292,9 @@ static int write_all(int fd, const uint8_t *p, size_t len)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0) {
-			tool_error("cannot write to the control connection: %s; start the other side anew",
-				   strerror(errno));
+			tool_error(
+				"cannot write to the control connection: %s; start the other side anew",
+				strerror(errno));
 			return -1;
 		}
 		p += n;
@@ -297,8 +310,9 @@ int stress_send_options(struct stress_run *r)
 	encode(b + VERSION_BYTES, &r->o);
 	if (!r->o.tos)
 		return write_all(r->control, b + VERSION_BYTES, BLOCK);
-	tool_error("-Q makes rds-stress of another release misread the options; RDS over TCP has one type "
-		   "of service anyhow");
+	tool_error(
+		"-Q makes rds-stress of another release misread the options; RDS over TCP has one type "
+		"of service anyhow");
 	memset(b, 0xff, VERSION_BYTES);
 	snprintf((char *)b, VERSION_BYTES, "%.15s", urds_version());
 	b[VERSION_BYTES + BLOCK] = r->o.tos;

@@ -102,8 +102,9 @@ static int host(const char *text, uint32_t *out)
 	const char *why = tool_resolve(&a, text, AF_INET);
 
 	if (why) {
-		tool_error("invalid host name or dotted quad '%s': %s; give an IPv4 address or a name",
-			   text, why);
+		tool_error(
+			"invalid host name or dotted quad '%s': %s; give an IPv4 address or a name",
+			text, why);
 		return 1;
 	}
 	*out = ntohl(((const struct sockaddr_in *)&a.sa)->sin_addr.s_addr);
@@ -117,8 +118,9 @@ static int number(const char *text, uint32_t max, uint32_t *out)
 	long long n = tool_number(text);
 
 	if (n < 0 || n > max) {
-		tool_error("invalid number '%s': give one from 0 to %u, with suffix k, m or g if need be",
-			   text, max);
+		tool_error(
+			"invalid number '%s': give one from 0 to %u, with suffix k, m or g if need be",
+			text, max);
 		return 1;
 	}
 	*out = (uint32_t)n;
@@ -271,7 +273,8 @@ int stress_parse(struct stress_opts *o, int argc, char **argv)
 				  .use_fence = 1,
 				  .vector = 1,
 				  .outlier_us = UINT32_MAX};
-	while ((c = getopt_long(argc, argv, "+s:r:p:q:a:t:d:T:Q:oD:I:M:vVzRch", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+s:r:p:q:a:t:d:T:Q:oD:I:M:vVzRch", options, NULL)) !=
+	       -1) {
 		rc = one(o, c);
 		if (rc >= 0)
 			return rc;
@@ -284,8 +287,9 @@ int stress_parse(struct stress_opts *o, int argc, char **argv)
 		return 1;
 	}
 	if (o->wants_reset) {
-		tool_error("--reset asks for an option that only some kernels have: use 'urds' on an owner, "
-			   "or leave it out");
+		tool_error(
+			"--reset asks for an option that only some kernels have: use 'urds' on an owner, "
+			"or leave it out");
 		return 1;
 	}
 	why = stress_check(o);

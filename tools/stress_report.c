@@ -22,8 +22,8 @@ static struct cpu cpu_now(void)
 	int i, n = 0;
 
 	if (f) {
-		n = fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3],
-			   &v[4], &v[5], &v[6], &v[7]);
+		n = fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2],
+			   &v[3], &v[4], &v[5], &v[6], &v[7]);
 		fclose(f);
 	}
 	for (i = 0; i < n; i++)
@@ -45,7 +45,8 @@ static struct moment moment(const struct stress_run *r)
 
 	for (i = 0; i < r->o.tasks; i++)
 		for (k = 0; k < 6; k++)
-			sum[k] += atomic_load_explicit(&r->tasks[i].counts[k], memory_order_relaxed);
+			sum[k] +=
+				atomic_load_explicit(&r->tasks[i].counts[k], memory_order_relaxed);
 	m.c = (struct stress_counts){sum[0], sum[1], sum[2], sum[3], sum[4], sum[5]};
 	if (r->o.wants_cpu)
 		m.cpu = cpu_now();
@@ -57,14 +58,16 @@ static double ratio(double a, double b)
 	return b > 0 ? a / b : 0;
 }
 
-static void line(const struct stress_run *r, const struct moment *a, const struct moment *b, bool is_average)
+static void line(const struct stress_run *r, const struct moment *a, const struct moment *b,
+		 bool is_average)
 {
 	double s = (double)(b->ns - a->ns) / SECOND_NS;
 	uint64_t tx = b->c.req_tx - a->c.req_tx, rx = b->c.req_rx - a->c.req_rx;
 	double cpu = -1;
 
 	if (r->o.wants_cpu)
-		cpu = ratio(100.0 * (double)(b->cpu.busy - a->cpu.busy), (double)(b->cpu.all - a->cpu.all));
+		cpu = ratio(100.0 * (double)(b->cpu.busy - a->cpu.busy),
+			    (double)(b->cpu.all - a->cpu.all));
 	printf("%4u %6llu %6llu %10.2f %10.2f %10.2f %7.2f %8.2f %5.2f%s\n", r->o.tasks,
 	       (unsigned long long)(is_average ? ratio((double)tx, s) : (double)tx),
 	       (unsigned long long)(is_average ? ratio((double)rx, s) : (double)rx),
@@ -90,11 +93,12 @@ static void histogram(const struct stress_run *r)
 
 void stress_params(const struct stress_opts *o)
 {
-	bool has_any = o->use_once || o->use_get_mr || o->cache_mrs || o->alignment || !o->use_fence;
+	bool has_any = o->use_once || o->use_get_mr || o->cache_mrs || o->alignment ||
+		       !o->use_fence;
 
 	printf("Options:\n  %-10s %-7u\n  %-10s %-7u\n  %-10s %-7u\n  %-10s %-7u\n  %-10s", "Tasks",
-	       o->tasks, "Req size", o->req_bytes, "ACK size", o->ack_bytes, "RDMA size", o->rdma_bytes,
-	       "RDMA opts");
+	       o->tasks, "Req size", o->req_bytes, "ACK size", o->ack_bytes, "RDMA size",
+	       o->rdma_bytes, "RDMA opts");
 	if (o->use_once)
 		printf(" use_once");
 	if (o->use_get_mr)
@@ -112,7 +116,7 @@ int stress_watch(struct stress_run *r)
 {
 	struct moment first = moment(r), last = first, now;
 	uint64_t end = r->o.is_active && r->o.time_s ? first.ns + (uint64_t)r->o.time_s * SECOND_NS
-						      : UINT64_MAX;
+						     : UINT64_MAX;
 	uint64_t next = first.ns;
 	bool peer_ended = false;
 	int tid;

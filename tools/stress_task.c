@@ -129,17 +129,18 @@ static int send_one(struct stress_task *t, unsigned peer, uint8_t op)
 			   .to_port = (uint16_t)(o->port + 1 + peer),
 			   .index = (uint16_t)(op == OP_REQUEST ? f->req_next : f->ack_next),
 			   .op = op};
-	struct sockaddr_in to = {.sin_family = AF_INET,
-				 .sin_port = htons(h.to_port),
-				 .sin_addr = t->run->peer};
+	struct sockaddr_in to = {
+		.sin_family = AF_INET, .sin_port = htons(h.to_port), .sin_addr = t->run->peer};
 	uint64_t start, now;
 
 	header_put(t->out, &h);
 	start = tool_now_ns();
-	if (urds_sendto(t->sock, t->out, len, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to)) < 0) {
+	if (urds_sendto(t->sock, t->out, len, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to)) <
+	    0) {
 		if (errno == EAGAIN || errno == ENOBUFS)
 			return errno;
-		tool_error("sendto() failed, errno: %d (%s): %s", errno, strerror(errno), urds_reason());
+		tool_error("sendto() failed, errno: %d (%s): %s", errno, strerror(errno),
+			   urds_reason());
 		return -1;
 	}
 	now = tool_now_ns();
@@ -215,13 +216,15 @@ static int take(struct stress_task *t, size_t len, const struct sockaddr_in *fro
 
 	inet_ntop(AF_INET, &from->sin_addr, text, sizeof(text));
 	if (from->sin_addr.s_addr != t->run->peer.s_addr || peer >= o->tasks) {
-		tool_error("a message from %s:%u, which is no task of the other side: keep other programs "
-			   "from these ports",
-			   text, from_port);
+		tool_error(
+			"a message from %s:%u, which is no task of the other side: keep other programs "
+			"from these ports",
+			text, from_port);
 		return -1;
 	}
 	if (len < STRESS_HEADER) {
-		tool_error("a message of %zu bytes from %s:%u, shorter than a header", len, text, from_port);
+		tool_error("a message of %zu bytes from %s:%u, shorter than a header", len, text,
+			   from_port);
 		return -1;
 	}
 	h = header_get(t->in);
@@ -240,7 +243,8 @@ static int take(struct stress_task *t, size_t len, const struct sockaddr_in *fro
 	    h.op != want.op)
 		return bogus(t, &want, &h);
 	if (len != (h.op == OP_REQUEST ? o->req_bytes : o->ack_bytes)) {
-		tool_error("a message from %s:%u has %zu bytes, not the agreed size", text, from_port, len);
+		tool_error("a message from %s:%u has %zu bytes, not the agreed size", text,
+			   from_port, len);
 		return -1;
 	}
 	if (h.op == OP_ACK ? !f->outstanding : f->unacked >= o->depth) {
@@ -286,7 +290,8 @@ static int receive_all(struct stress_task *t)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0) {
-			tool_error("cannot receive at port %u: %s", o->port + 1 + t->id, urds_reason());
+			tool_error("cannot receive at port %u: %s", o->port + 1 + t->id,
+				   urds_reason());
 			return -1;
 		}
 		if (take(t, (size_t)n, &from) < 0)
@@ -309,8 +314,10 @@ static int serve(struct stress_task *t)
 		if (rc < 0)
 			return -1;
 		events = rc == EAGAIN ? POLLIN | POLLOUT : POLLIN;
-		if (urds_wait(t->sock, events, rc == ENOBUFS ? CONGESTED_MS : WAIT_MS) < 0 && errno != EINTR) {
-			tool_error("cannot wait at port %u: %s", r->o.port + 1 + t->id, urds_reason());
+		if (urds_wait(t->sock, events, rc == ENOBUFS ? CONGESTED_MS : WAIT_MS) < 0 &&
+		    errno != EINTR) {
+			tool_error("cannot wait at port %u: %s", r->o.port + 1 + t->id,
+				   urds_reason());
 			return -1;
 		}
 	}
@@ -368,9 +375,11 @@ static int open_one(struct stress_task *t)
 	if (o->is_verified)
 		stress_pattern(t->out + STRESS_HEADER, cap - STRESS_HEADER);
 	t->sock = urds_socket(t->run->ctx);
-	if (!t->sock || urds_bind(t->sock, (struct sockaddr *)&sa, sizeof(sa)) < 0 || buffers(t) < 0) {
-		tool_error("cannot use %s port %u: %s", inet_ntop(AF_INET, &sa.sin_addr, text, sizeof(text)),
-			   ntohs(sa.sin_port), urds_reason());
+	if (!t->sock || urds_bind(t->sock, (struct sockaddr *)&sa, sizeof(sa)) < 0 ||
+	    buffers(t) < 0) {
+		tool_error("cannot use %s port %u: %s",
+			   inet_ntop(AF_INET, &sa.sin_addr, text, sizeof(text)), ntohs(sa.sin_port),
+			   urds_reason());
 		return -1;
 	}
 	if (o->uses_cong_monitor &&
@@ -381,7 +390,8 @@ static int open_one(struct stress_task *t)
 	}
 	if (o->is_traced)
 		tool_error("task %u is at %s port %u", t->id,
-			   inet_ntop(AF_INET, &sa.sin_addr, text, sizeof(text)), ntohs(sa.sin_port));
+			   inet_ntop(AF_INET, &sa.sin_addr, text, sizeof(text)),
+			   ntohs(sa.sin_port));
 	return 0;
 }
 
@@ -411,7 +421,8 @@ int stress_tasks_start(struct stress_run *r)
 	for (i = 0; i < r->o.tasks; i++) {
 		err = pthread_create(&r->tasks[i].thread, NULL, thread, &r->tasks[i]);
 		if (err) {
-			tool_error("cannot start task %u: %s; choose fewer tasks", i, strerror(err));
+			tool_error("cannot start task %u: %s; choose fewer tasks", i,
+				   strerror(err));
 			return -1;
 		}
 		r->tasks[i].has_thread = true;
