@@ -46,6 +46,7 @@ static int dots(struct stress_run *r)
 	if (stress_tasks_start(r) < 0)
 		return -1;
 	printf("Starting up");
+	atomic_store(&r->has_open_line, true);
 	for (i = 0; i < 4; i++) {
 		next += 1000000000u;
 		if (stress_peer_ended(r, next)) {
@@ -54,10 +55,17 @@ static int dots(struct stress_run *r)
 				"the other side ended the test while it started: see what it says");
 			return -1;
 		}
+		if (atomic_load(&r->failed_tid) || stress_signal)
+			break;
 		printf(".");
 		fflush(stdout);
 	}
-	printf("\n");
+	if (atomic_exchange(&r->has_open_line, false))
+		printf("\n");
+	if (atomic_load(&r->failed_tid)) {
+		tool_error("child pid %d exited with status 1", atomic_load(&r->failed_tid));
+		return -1;
+	}
 	return real_time(r);
 }
 

@@ -62,6 +62,7 @@ struct stress_run {
 	int control;
 	uint64_t start_ns;
 	_Atomic bool is_stopping, is_over; /* receive only; end */
+	_Atomic bool has_open_line;	   /* the dots: a task starts a new line */
 	_Atomic int failed_tid;		   /* 0: none */
 };
 

@@ -103,6 +103,8 @@ static int bogus(struct stress_task *t, const struct header *want, const struct 
 	char text[INET_ADDRSTRLEN];
 
 	flockfile(stdout);
+	if (atomic_exchange(&t->run->has_open_line, false))
+		printf("\n");
 	printf("%10s %15s %s %15s\n", "member", "expected", "eq", "got");
 	row("seq", want->seq, got->seq, false);
 	row("from_addr", want->from, got->from, true);
@@ -255,9 +257,10 @@ static int take(struct stress_task *t, size_t len, const struct sockaddr_in *fro
 	body = len - STRESS_HEADER;
 	bad = o->is_verified ? stress_corrupted(t->in + STRESS_HEADER, body, &first) : 0;
 	if (bad) {
-		printf("An incoming message has a corrupted payload at offset %zu; %zu out of %zu bytes "
+		printf("%sAn incoming message has a corrupted payload at offset %zu; %zu out of %zu bytes "
 		       "corrupted\n",
-		       first, bad, body);
+		       atomic_exchange(&t->run->has_open_line, false) ? "\n" : "", first, bad,
+		       body);
 		tool_error("header from %s:%u to id %u good, payload bad", text, from_port, t->id);
 		return -1;
 	}

@@ -6,6 +6,7 @@ import signal
 import socket
 
 import urdstest as t
+from stresspeer import Peer
 from urdstest import check
 
 A, B = "127.9.0.1", "127.9.0.2"
@@ -67,6 +68,12 @@ def test_interrupt_ends_both_sides():
     rows(a), rows(p)
 
 
+def test_interrupt_while_waiting():
+    p = passive()
+    p.signal(signal.SIGINT)
+    check(p.end() == 0 and not p.err, p)
+
+
 def test_lost_peer_is_noticed():
     p = passive()
     a = active()
@@ -104,6 +111,73 @@ def test_golden_options():
         check(got == want, got.hex())
         c.close()
     check(a.end() == 1 and "Peer unexpectedly closed connection" in a.err, a)
+
+
+def test_pattern():
+    import stresspeer
+    p = stresspeer.pattern(264)
+    check(p[:16].hex() == "0b3e694ca73ac508c3b6a1445fb2fd00" and p[252:].hex() == "efc28d100c682440bc98d470", p.hex())
+
+
+def independent_waits(local, remote, **kw):
+    """The independent peer as the passive side."""
+    peer = Peer(local, remote, **kw)
+    peer.listen()
+    try:
+        a = t.Proc("stress", "-s", local, "-r", remote, "-t", 2, "-d", 3, "-a", 256, "-v")
+        peer.start_passive(t.LIMIT_S)
+        peer.run(2000)
+        # Ended from this side before the control connection: what comes after is no longer checked.
+        a.expect(ROW.pattern)
+        a.signal(signal.SIGINT)
+        check(a.end() == 0 and not a.err, a)
+        check(peer.link.maps > 0, "no congestion map came")
+    finally:
+        peer.close()
+
+
+def test_independent_peer_waits_at_the_larger_address():
+    independent_waits("127.9.0.4", "127.9.0.3")
+
+
+def test_independent_peer_waits_at_the_smaller_address():
+    independent_waits("127.9.0.3", "127.9.0.4")
+
+
+def independent_drives(local, remote, **kw):
+    p = t.Proc("stress", "-r", remote)
+    p.expect("^waiting")
+    peer = Peer(local, remote, tasks=2, depth=3, ack=256, **kw)
+    try:
+        peer.start_active(t.LIMIT_S)
+        if "corrupt_after" in kw:
+            try:
+                peer.run(1 << 30)
+            except (EOFError, OSError):
+                pass
+            check(p.end() == 1, p)
+        else:
+            peer.run(2000)
+            p.expect(ROW.pattern)
+            peer.control.close()
+            check(p.end() == 0 and not p.err, p)
+    finally:
+        peer.close()
+    return p
+
+
+def test_independent_peer_drives_from_the_larger_address():
+    rows(independent_drives("127.9.0.4", "127.9.0.3"))
+
+
+def test_independent_peer_drives_from_the_smaller_address():
+    rows(independent_drives("127.9.0.3", "127.9.0.4"))
+
+
+def test_corrupted_byte_is_reported():
+    p = independent_drives("127.9.0.3", "127.9.0.4", corrupt_after=500)
+    check("An incoming message has a corrupted payload at offset 5; 1 out of 961 bytes corrupted" in p.lines, p)
+    check(re.search(r"child pid \d+ exited with status 1", p.err), p)
 
 
 def test_usage_errors():
