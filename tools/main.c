@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * urds: one command with subcommands. Called through a link named rds-ping or rds-info it is that tool.
+ * urds: one command with subcommands. Called through a link named rds-ping, rds-info or rds-stress it is that tool.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,9 +11,12 @@ static const struct command {
 	const char *name, *full, *link;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{"listen", "urds listen", NULL, tool_listen}, {"ping", "urds ping", "rds-ping", tool_ping},
-	{"cat", "urds cat", NULL, tool_cat},	      {"info", "urds info", "rds-info", tool_info},
+	{"listen", "urds listen", NULL, tool_listen},
+	{"ping", "urds ping", "rds-ping", tool_ping},
+	{"cat", "urds cat", NULL, tool_cat},
+	{"info", "urds info", "rds-info", tool_info},
 	{"demo", "urds demo", NULL, tool_demo},
+	{"stress", "urds stress", "rds-stress", tool_stress},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -26,6 +29,7 @@ static const char help[] =
 	"  urds cat -l ADDR:PORT    receive a stream, write it to standard output\n"
 	"  urds cat ADDR:PORT       send standard input to such a receiver\n"
 	"  urds info                connections, sockets, queues, counters (also: rds-info)\n"
+	"  urds stress              load a path and check every message (also: rds-stress)\n"
 	"  urds demo                two nodes on this machine, verified messages, cut connections\n"
 	"\n"
 	"'urds COMMAND --help' and urds-COMMAND(1) say more. Nothing here needs to run as root.\n";

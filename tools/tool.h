@@ -21,6 +21,7 @@ int tool_ping(int argc, char **argv);
 int tool_cat(int argc, char **argv);
 int tool_demo(int argc, char **argv);
 int tool_info(int argc, char **argv);
+int tool_stress(int argc, char **argv);
 
 extern const char *tool_name; /* "urds cat", "rds-ping": starts every message */
 

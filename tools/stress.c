@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * urds stress: rds-stress's options, control protocol, messages and output, in both roles.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stress.h"
+
+volatile sig_atomic_t stress_signal;
+
+static void on_signal(int sig)
+{
+	stress_signal = sig;
+}
+
+/* The second signal kills. */
+static void catch_signals(void)
+{
+	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+}
+
+static int real_time(struct stress_run *r)
+{
+	struct sched_param p = {.sched_priority = 1};
+
+	if (!r->o.wants_rtprio || sched_setscheduler(0, SCHED_RR, &p) == 0)
+		return 0;
+	tool_error("no real-time scheduling (-R): %s; %s", strerror(errno),
+		   r->o.is_active ? "it needs privilege, leave -R out" : "going on without");
+	return r->o.is_active ? -1 : 0;
+}
+
+static int dots(struct stress_run *r)
+{
+	uint64_t next = tool_now_ns();
+	int i;
+
+	r->start_ns = next + 2000000000u;
+	if (stress_tasks_start(r) < 0)
+		return -1;
+	printf("Starting up");
+	atomic_store(&r->has_open_line, true);
+	for (i = 0; i < 4; i++) {
+		next += 1000000000u;
+		if (stress_peer_ended(r, next)) {
+			printf("\n");
+			tool_error(
+				"the other side ended the test while it started: see what it says");
+			return -1;
+		}
+		if (atomic_load(&r->failed_tid) || stress_signal)
+			break;
+		printf(".");
+		fflush(stdout);
+	}
+	if (atomic_exchange(&r->has_open_line, false))
+		printf("\n");
+	if (atomic_load(&r->failed_tid)) {
+		tool_error("child pid %d exited with status 1", atomic_load(&r->failed_tid));
+		return -1;
+	}
+	return real_time(r);
+}
+
+static int test(struct stress_run *r)
+{
+	if (r->self.s_addr == r->peer.s_addr) {
+		tool_error(
+			"both sides have the same address: give this one another local address with -r");
+		return 1;
+	}
+	if (r->o.is_active && r->o.shows_params)
+		stress_params(&r->o);
+	if (r->o.is_active && stress_send_options(r) < 0)
+		return 1;
+	if (r->o.is_active)
+		printf("negotiated options, tasks will start in 2 seconds\n");
+	if (stress_tasks_open(r) < 0 ||
+	    (r->o.is_active ? stress_go_active(r) : stress_go_passive(r)) < 0)
+		return stress_signal ? 0 : 1;
+	if (!r->o.is_active)
+		printf("negotiated options, tasks will start in 2 seconds\n");
+	if (dots(r) < 0)
+		return 1;
+	return stress_watch(r);
+}
+
+int tool_stress(int argc, char **argv)
+{
+	struct stress_run r = {.control = -1};
+	int rc = stress_parse(&r.o, argc, argv);
+
+	if (rc >= 0)
+		return rc;
+	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+	catch_signals();
+	if ((r.o.is_active ? stress_connect(&r) : stress_accept(&r)) < 0)
+		return stress_signal ? 0 : 1;
+	rc = test(&r);
+	stress_tasks_end(&r);
+	if (r.control >= 0)
+		close(r.control);
+	return rc;
+}

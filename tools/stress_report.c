@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What urds stress prints while the tasks work: a line per second, the average, the histogram.
+ */
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "stress.h"
+
+#define SECOND_NS 1000000000u
+
+/* Time in which the processors did something, and all time, since boot. */
+struct cpu {
+	unsigned long long busy, all;
+};
+
+static struct cpu cpu_now(void)
+{
+	unsigned long long v[8] = {0}, all = 0;
+	FILE *f = fopen("/proc/stat", "re");
+	int i, n = 0;
+
+	if (f) {
+		n = fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2],
+			   &v[3], &v[4], &v[5], &v[6], &v[7]);
+		fclose(f);
+	}
+	for (i = 0; i < n; i++)
+		all += v[i];
+	return (struct cpu){.busy = all - v[3] - v[4], .all = all};
+}
+
+struct moment {
+	uint64_t ns;
+	struct stress_counts c;
+	struct cpu cpu;
+};
+
+static struct moment moment(const struct stress_run *r)
+{
+	struct moment m = {.ns = tool_now_ns()};
+	uint64_t sum[6] = {0};
+	unsigned i, k;
+
+	for (i = 0; i < r->o.tasks; i++)
+		for (k = 0; k < 6; k++)
+			sum[k] +=
+				atomic_load_explicit(&r->tasks[i].counts[k], memory_order_relaxed);
+	m.c = (struct stress_counts){sum[0], sum[1], sum[2], sum[3], sum[4], sum[5]};
+	if (r->o.wants_cpu)
+		m.cpu = cpu_now();
+	return m;
+}
+
+static double ratio(double a, double b)
+{
+	return b > 0 ? a / b : 0;
+}
+
+static void line(const struct stress_run *r, const struct moment *a, const struct moment *b,
+		 bool is_average)
+{
+	double s = (double)(b->ns - a->ns) / SECOND_NS;
+	uint64_t tx = b->c.req_tx - a->c.req_tx, rx = b->c.req_rx - a->c.req_rx;
+	double cpu = -1;
+
+	if (r->o.wants_cpu)
+		cpu = ratio(100.0 * (double)(b->cpu.busy - a->cpu.busy),
+			    (double)(b->cpu.all - a->cpu.all));
+	printf("%4u %6llu %6llu %10.2f %10.2f %10.2f %7.2f %8.2f %5.2f%s\n", r->o.tasks,
+	       (unsigned long long)(is_average ? ratio((double)tx, s) : (double)tx),
+	       (unsigned long long)(is_average ? ratio((double)rx, s) : (double)rx),
+	       ratio((double)(b->c.bytes - a->c.bytes) / 1024, s), 0.0, 0.0,
+	       ratio((double)(b->c.tx_ns - a->c.tx_ns) / 1000, (double)tx),
+	       ratio((double)(b->c.rtt_ns - a->c.rtt_ns) / 1000,
+		     (double)(b->c.rtt_count - a->c.rtt_count)),
+	       cpu, is_average ? "  (average)" : "");
+}
+
+static void histogram(const struct stress_run *r)
+{
+	unsigned i, k;
+	uint64_t n;
+
+	printf("\nRTT histogram\nRTT (us)        \t\t    Count\n");
+	for (i = 0; i < STRESS_BUCKETS; i++) {
+		for (n = 0, k = 0; k < r->o.tasks; k++)
+			n += atomic_load(&r->tasks[k].buckets[i]);
+		printf("[%6u - %6u] \t\t %8llu\n", 1u << i, 2u << i, (unsigned long long)n);
+	}
+}
+
+void stress_params(const struct stress_opts *o)
+{
+	bool has_any = o->use_once || o->use_get_mr || o->cache_mrs || o->alignment ||
+		       !o->use_fence;
+
+	printf("Options:\n  %-10s %-7u\n  %-10s %-7u\n  %-10s %-7u\n  %-10s %-7u\n  %-10s", "Tasks",
+	       o->tasks, "Req size", o->req_bytes, "ACK size", o->ack_bytes, "RDMA size",
+	       o->rdma_bytes, "RDMA opts");
+	if (o->use_once)
+		printf(" use_once");
+	if (o->use_get_mr)
+		printf(" use_get_mr");
+	if (has_any && o->use_fence)
+		printf(" use_fence");
+	if (o->cache_mrs)
+		printf(" cache_mrs");
+	if (o->alignment)
+		printf(" align=%u", o->alignment);
+	printf("%s\n\n", has_any ? "" : " (defaults)");
+}
+
+int stress_watch(struct stress_run *r)
+{
+	struct moment first = moment(r), last = first, now;
+	uint64_t end = r->o.is_active && r->o.time_s ? first.ns + (uint64_t)r->o.time_s * SECOND_NS
+						     : UINT64_MAX;
+	uint64_t next = first.ns;
+	bool peer_ended = false;
+	int tid;
+
+	printf("tsks   tx/s   rx/s  tx+rx K/s    mbi K/s    mbo K/s tx us/c   rtt us cpu %%\n");
+	while (!peer_ended && next < end && !stress_signal && !atomic_load(&r->failed_tid)) {
+		next += SECOND_NS;
+		peer_ended = stress_peer_ended(r, next);
+		if (tool_now_ns() < next)
+			break;
+		now = moment(r);
+		if (!r->o.is_summary_only)
+			line(r, &last, &now, false);
+		last = now;
+	}
+	now = moment(r);
+	/* What is under way still arrives, and nothing new is sent. */
+	atomic_store(&r->is_stopping, true);
+	close(r->control);
+	r->control = -1;
+	sleep(1);
+	if (!r->o.is_summary_only)
+		printf("---------------------------------------------\n");
+	line(r, &first, &now, true);
+	if (r->o.wants_histogram)
+		histogram(r);
+	tid = atomic_load(&r->failed_tid);
+	if (tid) {
+		tool_error("child pid %d exited with status 1", tid);
+		return 1;
+	}
+	if (peer_ended && r->o.is_active) {
+		tool_error("the other side ended the test, or its host did: see what it says");
+		return 1;
+	}
+	return 0;
+}
