@@ -82,8 +82,6 @@
 #define URDS_KEEP_BYTES (4u << 20)
 #define URDS_REST_NS \
 	URDS_SEC(1) /* nothing has passed on a path for so long: its memory is given back */
-#define URDS_RELEASE_BYTES \
-	16384u /* so much of a log may be acknowledged and not be released for that long */
 #define URDS_ACK_DELAY_NS \
 	URDS_MS(20) /* an urds peer's messages are acknowledged at least this soon */
 #define URDS_ACK_BYTES \

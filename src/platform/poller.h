@@ -100,7 +100,7 @@ void urds_poller_dispatch(struct urds_poll_batch *b);
 /* What the events of @src are told from others' by, never 0, and never that of another source, however much later. While
  * @src is registered. */
 uint64_t urds_poller_key(const struct urds_poller *p, const struct urds_poll_src *src);
-/* If the first event of the batch has this key and says nothing but @events, it is taken out. */
+/* If the event of the batch, which holds one, has this key and says nothing but @events, it is taken out. */
 bool urds_poll_batch_take(struct urds_poll_batch *b, uint64_t key, unsigned events);
 #endif
 

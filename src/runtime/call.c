@@ -64,8 +64,6 @@ static void abandon(struct call_thread *t)
 		w->list = NULL;
 		if (w->is_any)
 			atomic_fetch_sub(&s->any_waiters, 1);
-		if (w->is_room)
-			atomic_fetch_sub(&s->e->room_waiters, 1);
 		if (w->holds_peer)
 			peer_drop(w->holds_peer);
 		sock_drop(s);
@@ -158,7 +156,7 @@ struct waiter *waiter_get(void)
 		me.has_key = pthread_setspecific(exit_key, &me) == 0;
 	}
 	me.in_use = true;
-	me.w.is_any = me.w.is_room = false;
+	me.w.is_any = false;
 	return &me.w;
 }
 

@@ -88,7 +88,6 @@ struct waiter {
 	struct urds_sock *holds; /* the call's references, given back with it if it is abandoned; */
 	struct peer *holds_peer; /* either may be NULL */
 	bool is_any;		 /* counted in holds->any_waiters */
-	bool is_room;		 /* counted in ctx.room_waiters */
 	struct waiter *asleep_next, *asleep_prev; /* sleepers_lock */
 	bool is_asleep;				  /* on the list of sleepers */
 	uint16_t port; /* waiting for this remote port to clear; 0: for room, or for a message */
@@ -161,9 +160,7 @@ struct path {
 	struct urds_tx_role role;
 	struct urds_path_tx tx;
 	_Atomic uint64_t counts[PATH_C_MAX];
-	_Atomic uint32_t gathered; /* wire bytes appended since the last transmit */
-	_Atomic uint32_t
-		unreleased; /* append to write: wire bytes appended since the log was last empty; a hint */
+	_Atomic uint32_t gathered;    /* wire bytes appended since the last transmit */
 	_Atomic urds_ns gather_until; /* what was gathered is to go out */
 	_Atomic bool is_tx_short;  /* role to write: a send is under way, or could not take all */
 	_Atomic bool wants_sample; /* release what is acknowledged; ask a kernel's TCP first */
@@ -310,7 +307,6 @@ struct urds_ctx {
 	_Atomic uint32_t loop_polls; /* 1: the loop thread is in the poller */
 	_Atomic uint32_t
 		watchers; /* sockets with a descriptor somebody may poll: then the loop thread drives */
-	_Atomic uint32_t room_waiters; /* calls that wait for room in a send buffer */
 	_Atomic uint32_t nsleepers;
 	struct urds_lock sleepers_lock;
 	struct waiter *sleepers;     /* blocked calls asleep on their futex */
@@ -415,7 +411,7 @@ void path_transmit(struct path *p);
 void path_sample(struct path *p);
 /* Owes an urds peer an acknowledgement: at the latest in URDS_ACK_DELAY_NS. */
 void ack_later(struct path *p);
-/* The peer acknowledged something: releases it, at once if somebody waits for that or it is much. */
+/* The peer acknowledged something: releases it. */
 void path_acked(struct path *p);
 /* Waits for the role, which nobody holds long. */
 void path_role_take(struct path *p);
@@ -503,19 +499,19 @@ static inline bool sock_is_of_this_process(const struct urds_sock *s)
 {
 	return s->forks == atomic_load_explicit(&sock_forks, memory_order_relaxed);
 }
-/* The usual case of the next two, for which no reference on @s is needed. False: nothing was done, take the long way. */
+/* The usual case of the next two; the caller needs no reference on @s. False: nothing was done, take the long way. */
 bool sock_send_quick(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *v,
 		     bool more);
-/* Return: 0, -URDS_EAGAIN: nothing was done, take the long way, or another error, which is the call's. */
+/* Return: 0, -URDS_EAGAIN: nothing was taken, perhaps after a wait, take the long way, or another error: the call's. */
 int sock_recv_quick(struct urds_sock *s, void *buf, size_t cap, bool dontwait,
 		    struct urds_endpoint *from, size_t *len);
 /* @len bytes of @iov to @to. Return: 0 or negative. */
 int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct urds_iov *iov,
 	      size_t n, size_t len, bool dontwait, bool more);
 /* Waits on @l (lock held on entry, released on return) until woken. The caller has a reference on @s and, unless it
- * is NULL, @p, and, @room, is counted in room_waiters: all of which is given back when the call is abandoned in here. */
+ * is NULL, @p, which go when the call is abandoned in here. */
 int sock_wait_on(struct urds_sock *s, struct wait_list *l, struct urds_lock *lock, struct peer *p,
-		 uint16_t port, bool room, urds_ns deadline, struct path *spin) URDS_RELEASES(lock);
+		 uint16_t port, urds_ns deadline, struct path *spin) URDS_RELEASES(lock);
 /* Takes (or, @peek, borrows with a reference) the next message. */
 int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool peek);
 bool sock_has_queued(struct urds_sock *s);

@@ -131,12 +131,11 @@ void peer_timer(struct peer *p, urds_ns now)
 	}
 	for (unsigned i = 0; i < nack; i++) {
 		atomic_store(&ack[i]->ack_timer, false);
-		if (atomic_load(&ack[i]->rx_unacked) > 0 ||
-		    (atomic_load(&ack[i]->tx.want) & URDS_WANT_ACK))
-			urds_path_tx_want_ack(&ack[i]->tx);
-		else if (!urds_log_has_pending(&ack[i]->tx.log))
-			continue; /* neither an ack nor a release is overdue */
-		path_sample(ack[i]);
+		if (atomic_load(&ack[i]->rx_unacked) == 0 &&
+		    !(atomic_load(&ack[i]->tx.want) & URDS_WANT_ACK))
+			continue;
+		urds_path_tx_want_ack(&ack[i]->tx);
+		path_transmit(ack[i]);
 	}
 	for (unsigned i = 0; i < npoll; i++) {
 		atomic_store(&poll[i]->wants_sample, true);

@@ -143,6 +143,7 @@ static bool ack_due(struct path *h, const struct urds_rx_batch *b)
 		return false;
 	unacked = atomic_fetch_add_explicit(&h->rx_unacked, b->wire_bytes, memory_order_release) +
 		  b->wire_bytes;
+	urds_cpu_fence_after_rmw(); /* or a timer that runs out just now is taken for armed: peer_timer() */
 	if (!h->rx.urds)
 		return false;
 	if (unacked >= URDS_ACK_BYTES || b->ack_wanted) {
@@ -204,15 +205,10 @@ static void handle(struct path *h, struct urds_rx_batch *b)
 		acked = true;
 	}
 	transmit |= ack_due(h, b);
-	if (transmit) {
+	if (transmit)
 		path_transmit(h);
-	} else if (acked) {
-		if (b->wire_bytes > 0)
-			urds_cpu_fence_after_rmw(); /* in ack_due() */
-		else
-			atomic_thread_fence(memory_order_seq_cst);
+	else if (acked)
 		path_acked(h);
-	}
 	if (flipped)
 		maps_push(h->peer->node);
 }
@@ -310,10 +306,12 @@ static enum drive drive(struct path *h, struct urds_link *l, size_t *sum)
 	}
 }
 
-static bool may_keep(struct urds_ctx *e)
+/* Empty ones only out of the first half, which leaves the other to those with messages in them. */
+static bool may_keep(struct urds_ctx *e, bool is_empty)
 {
-	if (atomic_fetch_add(&e->kept_chunks, 1) <
-	    e->pool.bytes_max / URDS_BLOCK_BYTES / URDS_KEPT_SHARE)
+	uint64_t max = e->pool.bytes_max / URDS_BLOCK_BYTES / URDS_KEPT_SHARE;
+
+	if (atomic_fetch_add(&e->kept_chunks, 1) < (is_empty ? max / 2 : max))
 		return true;
 	atomic_fetch_sub(&e->kept_chunks, 1);
 	return false;
@@ -322,7 +320,8 @@ static bool may_keep(struct urds_ctx *e)
 void path_rx_idle(struct path *h, enum urds_rx_keep how)
 {
 	struct urds_ctx *e = h->peer->e;
-	bool keep = h->keeps_chunk || (how != URDS_RX_KEEP_NONE && h->rx.chunk && may_keep(e));
+	bool keep = h->keeps_chunk || (how != URDS_RX_KEEP_NONE && h->rx.chunk &&
+				       may_keep(e, urds_buf_is_sole(h->rx.chunk)));
 
 	urds_path_rx_idle(&h->rx, keep ? how : URDS_RX_KEEP_NONE);
 	if (keep && !h->rx.chunk) {

@@ -93,7 +93,7 @@ static int wait_uncongested(struct urds_sock *s, struct peer *p, uint16_t port, 
 			return -URDS_ECONG;
 		}
 		urds_count(s->e, URDS_C_cong_send_blocked, 1);
-		rc = sock_wait_on(s, &p->cong_waiters, &p->lock, p, port, false, deadline, NULL);
+		rc = sock_wait_on(s, &p->cong_waiters, &p->lock, p, port, deadline, NULL);
 		if (rc < 0)
 			return rc;
 		if (atomic_load(&s->is_closed))
@@ -132,7 +132,7 @@ static int charge_locked(struct urds_sock *s, struct path *h, uint32_t len)
 	return rc;
 }
 
-/* Counted in room_waiters. Return: 0: look again, or negative. */
+/* Return: 0: look again, or negative. */
 static int wait_for_acks(struct urds_sock *s, struct path *h, urds_ns *step, urds_ns deadline)
 {
 	urds_ns until = deadline;
@@ -145,7 +145,7 @@ static int wait_for_acks(struct urds_sock *s, struct path *h, urds_ns *step, urd
 		urds_lock_release(&s->tx_lock);
 		return atomic_load(&s->is_closed) ? -URDS_EBADF : 0;
 	}
-	rc = sock_wait_on(s, &s->tx_waiters, &s->tx_lock, h->peer, 0, true, until, NULL);
+	rc = sock_wait_on(s, &s->tx_waiters, &s->tx_lock, h->peer, 0, until, NULL);
 	if (rc == -URDS_ETIMEDOUT && until != deadline) {
 		*step = *step * 2 < URDS_ROOM_POLL_MAX_NS ? *step * 2 : URDS_ROOM_POLL_MAX_NS;
 		path_sample(h);
@@ -164,8 +164,6 @@ static int wait_room(struct urds_sock *s, struct path *h, uint32_t len, bool don
 	if (rc != -URDS_EAGAIN)
 		return rc;
 	urds_count(s->e, URDS_C_send_queue_full, 1);
-	atomic_fetch_add(&s->e->room_waiters,
-			 1); /* before what is acknowledged is looked at: path_acked() */
 	atomic_store_explicit(&h->wants_ack, true, memory_order_relaxed);
 	path_sample(h); /* what TCP has acknowledged may make room at once */
 	if (dontwait)
@@ -175,7 +173,6 @@ static int wait_room(struct urds_sock *s, struct path *h, uint32_t len, bool don
 		if (rc < 0)
 			break;
 	}
-	atomic_fetch_sub(&s->e->room_waiters, 1);
 	return rc;
 }
 
@@ -204,10 +201,6 @@ static int claim(struct urds_sock *s, struct path *h, uint16_t dport, uint32_t l
 	/* Only a hint: a transmit that resets it meanwhile may be overwritten. */
 	*have = atomic_load_explicit(&h->gathered, memory_order_relaxed) + URDS_HDR_LEN + len;
 	atomic_store_explicit(&h->gathered, *have, memory_order_relaxed);
-	atomic_store_explicit(&h->unreleased,
-			      atomic_load_explicit(&h->unreleased, memory_order_relaxed) +
-				      URDS_HDR_LEN + len,
-			      memory_order_relaxed);
 	return 0;
 }
 

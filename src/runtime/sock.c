@@ -181,7 +181,7 @@ int sock_bind(struct urds_sock *s, const struct urds_endpoint *at)
 /* ---------------------------------------------------------------- waiting */
 
 int sock_wait_on(struct urds_sock *s, struct wait_list *l, struct urds_lock *lock, struct peer *p,
-		 uint16_t port, bool room, urds_ns deadline, struct path *spin) URDS_RELEASES(lock)
+		 uint16_t port, urds_ns deadline, struct path *spin) URDS_RELEASES(lock)
 {
 	struct waiter *w = waiter_get();
 	int rc;
@@ -193,7 +193,6 @@ int sock_wait_on(struct urds_sock *s, struct wait_list *l, struct urds_lock *loc
 	urds_request_init(&w->req, deadline);
 	w->port = port;
 	w->is_any = l == &s->rx_waiters && port == ANY_EVENT;
-	w->is_room = room;
 	waiter_link(w, l, lock, s, p);
 	urds_lock_release(lock);
 	rc = waiter_wait(s->e, w, spin);
@@ -276,14 +275,14 @@ static int wait_for_message(struct urds_sock *s, urds_ns deadline) URDS_RELEASES
 
 	if (spin)
 		peer_hold(spin->peer);
-	rc = sock_wait_on(s, &s->rx_waiters, &s->rx_lock, spin ? spin->peer : NULL, 0, false,
-			  deadline, spin);
+	rc = sock_wait_on(s, &s->rx_waiters, &s->rx_lock, spin ? spin->peer : NULL, 0, deadline,
+			  spin);
 	if (spin)
 		peer_drop(spin->peer);
 	return rc;
 }
 
-/* As sock_send_quick(), under rx_lock. */
+/* As sock_send_quick(), under rx_lock; with a reference while it waits. */
 int sock_recv_quick(struct urds_sock *s, void *buf, size_t cap, bool dontwait,
 		    struct urds_endpoint *from, size_t *len)
 {
@@ -328,6 +327,10 @@ int sock_recv_quick(struct urds_sock *s, void *buf, size_t cap, bool dontwait,
 		rc = -URDS_EAGAIN;
 		urds_lock_acquire(&s->rx_lock);
 	}
+	/* Its memory may be another socket's by the time the long way looks. */
+	if (is_held && rc == -URDS_EAGAIN &&
+	    atomic_load_explicit(&s->is_closed, memory_order_relaxed))
+		rc = -URDS_EBADF;
 	urds_lock_release(&s->rx_lock);
 out:
 	if (is_held)
@@ -417,8 +420,6 @@ int sock_wait(struct urds_sock *s, int events, urds_ns deadline)
 	ready = ready_events(s, events);
 	if (ready)
 		return ready;
-	if (events & SOCK_OUT)
-		atomic_fetch_add(&e->room_waiters, 1);
 	engine_drive(e);
 	atomic_fetch_add(&s->any_waiters, 1);
 	while (rc == 0) {
@@ -439,8 +440,7 @@ int sock_wait(struct urds_sock *s, int events, urds_ns deadline)
 		/* Room at a kernel peer, or made between the look and the wait, is found by looking again. */
 		if ((events & SOCK_OUT) && urds_clock_ns() + URDS_ROOM_POLL_MAX_NS < deadline)
 			until = urds_clock_ns() + URDS_ROOM_POLL_MAX_NS;
-		rc = sock_wait_on(s, &s->rx_waiters, &s->rx_lock, NULL, ANY_EVENT,
-				  (events & SOCK_OUT) != 0, until, NULL);
+		rc = sock_wait_on(s, &s->rx_waiters, &s->rx_lock, NULL, ANY_EVENT, until, NULL);
 		if (rc == -URDS_ETIMEDOUT)
 			rc = 0;
 		if (rc == 0 && (events & SOCK_OUT)) {
@@ -458,8 +458,6 @@ int sock_wait(struct urds_sock *s, int events, urds_ns deadline)
 		}
 	}
 	atomic_fetch_sub(&s->any_waiters, 1);
-	if (events & SOCK_OUT)
-		atomic_fetch_sub(&e->room_waiters, 1);
 	return rc < 0 ? rc : ready;
 }
 

@@ -24,32 +24,6 @@ static void apply_freed(struct urds_log_freed_list *f)
 	}
 }
 
-/* Follows a full fence after what is acknowledged was published: either this sees a caller who waits for room, or that
- * caller sees what is acknowledged. */
-static bool is_release_wanted(struct path *h)
-{
-	struct urds_ctx *e = h->peer->e;
-
-	return atomic_load_explicit(&e->room_waiters, memory_order_relaxed) > 0 ||
-	       atomic_load_explicit(&e->watchers, memory_order_relaxed) > 0 ||
-	       atomic_load_explicit(&h->unreleased, memory_order_relaxed) > URDS_RELEASE_BYTES;
-}
-
-/* Append lock held. What had no owner any more is found out when the log is empty. */
-static void count_released(struct path *h, const struct urds_log_freed_list *f)
-{
-	uint32_t left = urds_log_is_empty(&h->tx.log)
-				? 0
-				: atomic_load_explicit(&h->unreleased, memory_order_relaxed);
-
-	for (size_t i = 0; i < f->n && left > 0; i++) {
-		uint64_t bytes = f->v[i].bytes + f->v[i].msgs * (uint64_t)URDS_HDR_LEN;
-
-		left = bytes < left ? left - (uint32_t)bytes : 0;
-	}
-	atomic_store_explicit(&h->unreleased, left, memory_order_relaxed);
-}
-
 void path_release_acked(struct path *h, struct urds_link *l)
 {
 	unsigned kind = atomic_load_explicit(&h->kind, memory_order_relaxed);
@@ -59,11 +33,6 @@ void path_release_acked(struct path *h, struct urds_link *l)
 	bool more;
 
 	if (kind == URDS_KIND_URDS) {
-		if (atomic_load_explicit(&h->wants_sample, memory_order_relaxed))
-			(void)atomic_exchange_explicit(&h->wants_sample, false,
-						       memory_order_relaxed);
-		else if (!is_release_wanted(h))
-			return; /* many at once, later */
 		seq = atomic_load_explicit(&h->ack_seen, memory_order_acquire);
 		if (seq < h->tx.log.tail_seq)
 			return;
@@ -82,7 +51,6 @@ void path_release_acked(struct path *h, struct urds_link *l)
 		more = kind == URDS_KIND_URDS ? urds_log_ack_seq(&h->tx.log, seq, &freed)
 					      : urds_path_tx_acked(&h->tx, pos, now, &freed);
 		urds_path_tx_freed(&h->tx, &freed);
-		count_released(h, &freed);
 		/* A close may be waiting for the append lock to disown its messages and free the socket. */
 		for (size_t i = 0; i < freed.n; i++)
 			sock_hold(freed.v[i].owner);
@@ -226,15 +194,7 @@ void path_transmit(struct path *h)
 
 void path_acked(struct path *h)
 {
-	if (!is_release_wanted(h)) {
-		ack_later(h); /* that sees to it in a while */
-		return;
-	}
-	/* A burst in the making is not cut short by each acknowledgement of the one before. */
-	if (!atomic_load_explicit(&h->is_dirty, memory_order_relaxed)) {
-		path_transmit(h);
-		return;
-	}
+	/* No more than that: a burst in the making is not cut short by each acknowledgement of the one before. */
 	if (!urds_tx_role_enter(&h->role))
 		return;
 	path_release_acked(h, atomic_load_explicit(&h->link, memory_order_acquire));
