@@ -31,6 +31,7 @@ static void abandon(struct call_thread *t)
 	struct waiter *w = &t->w;
 	struct urds_ctx *e = t->leads;
 	struct urds_sock *s = w->holds;
+	bool was_asleep = w->is_asleep;
 
 	t->state = CALL_IN;
 	if (w->list &&
@@ -59,6 +60,9 @@ static void abandon(struct call_thread *t)
 		lead_ends(e, t);
 		engine_kick(e);
 		promote_sleeper(e);
+	} else if (w->list && was_asleep) {
+		promote_sleeper(
+			s->e); /* it may have been chosen to lead, and never have come to it */
 	}
 	if (w->list) {
 		w->list = NULL;
@@ -136,6 +140,7 @@ static void thread_exits(void *arg)
 {
 	struct call_thread *t = arg;
 
+	t->has_key = false; /* another key's destructor may call us again */
 	if (t->state == CALL_BLOCKED)
 		abandon(t);
 }

@@ -183,11 +183,12 @@ struct path {
 
 	struct urds_tx_role rx_role; /* exclusion and a note, for the receive half */
 	struct urds_path_rx rx;
-	_Atomic uint64_t rx_ack;     /* what we may acknowledge */
-	_Atomic uint64_t ack_seen;   /* what the peer acknowledged */
-	_Atomic uint32_t rx_unacked; /* wire bytes since our last ack */
-	uint8_t poll_shift;	     /* peer lock: interval of the ack timer = min << shift */
-	urds_ns poll_at, ack_at;     /* peer lock; URDS_NEVER: not armed */
+	_Atomic uint64_t rx_ack;	   /* what we may acknowledge */
+	_Atomic uint64_t ack_seen;	   /* what the peer acknowledged */
+	_Atomic uint32_t rx_unacked;	   /* wire bytes since our last ack */
+	uint8_t poll_shift;		   /* peer lock: interval of the ack timer = min << shift */
+	_Atomic urds_ns poll_due, ack_due; /* when those were armed for */
+	urds_ns poll_at, ack_at;	   /* peer lock; URDS_NEVER: not armed */
 
 	struct path *dirty_next, *ready_next;
 	_Atomic urds_ns
@@ -314,8 +315,11 @@ struct urds_ctx {
 	struct urds_lock start_lock; /* starting threads, making descriptors */
 
 	_Atomic uint64_t counters[URDS_C_MAX];
-	_Atomic uint64_t lead_polls; /* the leader's part of poll_calls */
-	struct urds_ctx *next;	     /* list of contexts, for fork and exit */
+	_Atomic uint64_t
+		lead_polls; /* the leader's part of poll_calls; of two, when one was replaced, some are lost */
+	_Atomic uint32_t moves_begun,
+		moves_ended;   /* of counts from a path or a socket that goes to counters */
+	struct urds_ctx *next; /* list of contexts, for fork and exit */
 
 	/* Ownership records (lib/): taken before the port, dropped after it. May be NULL. */
 	int (*take_record)(struct node *n);

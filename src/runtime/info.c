@@ -63,6 +63,9 @@ static bool is_listed(const struct out *o, const struct urds_addr *a)
 	return o->v6 || urds_addr_is_v4(a);
 }
 
+/* Of counters, while paths and sockets come and go; more than that come and go all the time. */
+#define READ_TRIES 1000
+
 static const enum urds_counter of_path[PATH_C_MAX] = {
 	[PATH_C_tx_calls] = URDS_C_tx_calls,
 	[PATH_C_send_queued] = URDS_C_send_queued,
@@ -92,7 +95,7 @@ static void add_paths(struct peer *p, void *arg)
 	}
 }
 
-void engine_counters(struct urds_ctx *e, uint64_t out[URDS_C_MAX])
+static void read_counters(struct urds_ctx *e, uint64_t out[URDS_C_MAX])
 {
 	for (int i = 0; i < URDS_C_MAX; i++)
 		out[i] = atomic_load_explicit(&e->counters[i], memory_order_relaxed);
@@ -108,6 +111,19 @@ void engine_counters(struct urds_ctx *e, uint64_t out[URDS_C_MAX])
 		urds_lock_release(&s->tx_lock);
 	}
 	urds_rwlock_read_release(&e->table);
+}
+
+void engine_counters(struct urds_ctx *e, uint64_t out[URDS_C_MAX])
+{
+	/* What moves meanwhile would be missed, or counted twice. */
+	for (int tries = 0; tries < READ_TRIES; tries++) {
+		uint32_t ended = atomic_load(&e->moves_ended);
+
+		read_counters(e, out);
+		if (atomic_load(&e->moves_begun) == ended)
+			return;
+		urds_thread_yield();
+	}
 }
 
 static void counters(struct out *o)

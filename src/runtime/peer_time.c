@@ -20,12 +20,12 @@ unsigned peer_pending(struct peer *p)
 }
 
 /* Peer lock held. The flags are set by whoever transmits or receives; the instants are kept here. */
-static void arm_path(struct path *h, urds_ns now)
+static void arm_path(struct path *h)
 {
 	if (h->poll_at == URDS_NEVER && atomic_load(&h->poll_armed))
-		h->poll_at = now + URDS_ACK_POLL_MIN_NS;
+		h->poll_at = atomic_load_explicit(&h->poll_due, memory_order_relaxed);
 	if (h->ack_at == URDS_NEVER && atomic_load(&h->ack_timer))
-		h->ack_at = now + URDS_ACK_DELAY_NS;
+		h->ack_at = atomic_load_explicit(&h->ack_due, memory_order_relaxed);
 }
 
 void peer_rearm(struct peer *p, urds_ns now)
@@ -39,7 +39,7 @@ void peer_rearm(struct peer *p, urds_ns now)
 
 		if (!h)
 			continue;
-		arm_path(h, now);
+		arm_path(h);
 		at = h->poll_at < at ? h->poll_at : at;
 		at = h->ack_at < at ? h->ack_at : at;
 		at = h->end_by < at ? h->end_by : at;
@@ -107,7 +107,7 @@ void peer_timer(struct peer *p, urds_ns now)
 
 		if (!h)
 			continue;
-		arm_path(h, now);
+		arm_path(h);
 		if (atomic_load(&h->wants_room) && h->poll_at != URDS_NEVER)
 			h->poll_at = now;
 		if (h->poll_at <= now) {

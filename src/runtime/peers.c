@@ -110,6 +110,8 @@ static void unlink_peer(struct urds_ctx *e, struct peer *p)
 
 	while (*s != p)
 		s = &(*s)->hash_next;
+	atomic_fetch_add(&e->moves_begun,
+			 1); /* until peer_drop(): nobody finds its counts meanwhile */
 	*s = p->hash_next;
 	e->npeers--;
 	urds_lock_acquire(&e->timer_lock);
@@ -144,7 +146,9 @@ static bool is_in(const struct urds_addr *a, const struct urds_net *n)
 {
 	unsigned whole = n->bits / 8, rest = n->bits % 8;
 
-	return memcmp(a->ip, n->addr.ip, whole) == 0 &&
+	/* An IPv4 network counts from bit 96; one of IPv6 holds no IPv4 address, however wide it is. */
+	return urds_addr_is_v4(a) == urds_addr_is_v4(&n->addr) &&
+	       memcmp(a->ip, n->addr.ip, whole) == 0 &&
 	       (rest == 0 || ((a->ip[whole] ^ n->addr.ip[whole]) >> (8 - rest)) == 0);
 }
 
@@ -229,6 +233,7 @@ void peer_drop(struct peer *p)
 	for (unsigned i = 0; p->more && i < URDS_PATHS_MAX - 1; i++)
 		if (p->more[i])
 			path_free(p->more[i]);
+	atomic_fetch_add(&p->e->moves_ended, 1);
 	urds_free(mem, p->more, (URDS_PATHS_MAX - 1) * sizeof *p->more);
 	urds_free(mem, p->parked, URDS_PARKED_MAX * sizeof *p->parked);
 	urds_free(mem, p->rmap.bits, URDS_CONGMAP_LEN);

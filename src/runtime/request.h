@@ -130,7 +130,7 @@ static inline bool urds_request_is_over(struct urds_request *r)
 /* Owner: was it completed? Then its completer has taken it off its queue. */
 static inline bool urds_request_is_done(struct urds_request *r)
 {
-	return (atomic_load_explicit(&r->state, URDS_MO(request_is_over, memory_order_acquire)) &
+	return (atomic_load_explicit(&r->state, URDS_MO(request_is_done, memory_order_acquire)) &
 		URDS_REQUEST_STATE_MASK) == URDS_REQUEST_DONE;
 }
 

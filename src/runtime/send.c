@@ -50,8 +50,10 @@ static int route(struct urds_sock *s, const struct urds_addr *to, struct path **
 		*out = h;
 		return 0;
 	}
-	if (!peer_is_allowed(s->e, to))
+	if (!peer_is_allowed(s->e, to)) {
+		urds_count(s->e, URDS_C_conn_refused, 1);
 		return -URDS_EACCES;
+	}
 	p = n ? peer_get(n, to) : NULL; /* its bind may fail meanwhile */
 	if (!p)
 		return -URDS_ENOMEM;
@@ -114,10 +116,12 @@ static int charge(struct urds_sock *s, struct path *h, uint32_t len)
 {
 	int rc = urds_txq_charge(&s->txq, len);
 
-	if (rc == 0 && s->txq.queued * 2 > s->txq.sndbuf &&
-	    !atomic_load_explicit(&h->wants_ack, memory_order_relaxed)) {
-		atomic_store_explicit(&h->wants_ack, true, memory_order_relaxed);
-		atomic_store_explicit(&h->wants_sample, true, memory_order_relaxed);
+	if (rc == 0 && s->txq.queued * 2 > s->txq.sndbuf) {
+		/* Of an urds peer, and of a kernel's TCP: each takes back its own. */
+		if (!atomic_load_explicit(&h->wants_ack, memory_order_relaxed))
+			atomic_store_explicit(&h->wants_ack, true, memory_order_relaxed);
+		if (!atomic_load_explicit(&h->wants_sample, memory_order_relaxed))
+			atomic_store_explicit(&h->wants_sample, true, memory_order_relaxed);
 	}
 	return rc;
 }

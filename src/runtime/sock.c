@@ -109,14 +109,25 @@ bool sock_try_hold(struct urds_sock *s)
 	return false;
 }
 
+static void move_counts(struct urds_sock *s)
+{
+	urds_lock_acquire(&s->rx_lock);
+	urds_count(s->e, URDS_C_recv_delivered, s->delivered);
+	s->delivered = 0;
+	urds_lock_release(&s->rx_lock);
+	urds_lock_acquire(&s->tx_lock);
+	urds_count(s->e, URDS_C_send_queue_empty, s->emptied);
+	s->emptied = 0;
+	urds_lock_release(&s->tx_lock);
+}
+
 void sock_drop(struct urds_sock *s)
 {
 	struct urds_ctx *e = s->e;
 
 	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	urds_count(e, URDS_C_recv_delivered, s->delivered);
-	urds_count(e, URDS_C_send_queue_empty, s->emptied);
+	move_counts(s); /* of calls that were under way when it was closed */
 	peer_uncache(s->hot);
 	peer_uncache(s->to);
 	urds_rxq_fini(&s->rxq);
@@ -411,6 +422,22 @@ static int ready_events(struct urds_sock *s, int events)
 	return ready;
 }
 
+/* What the destination of the last message has acknowledged may make room. */
+static void sample_destination(struct urds_sock *s)
+{
+	struct path *h;
+
+	urds_lock_acquire(&s->tx_lock);
+	h = s->to;
+	if (h)
+		peer_hold(h->peer);
+	urds_lock_release(&s->tx_lock);
+	if (!h)
+		return;
+	path_sample(h);
+	peer_drop(h->peer);
+}
+
 int sock_wait(struct urds_sock *s, int events, urds_ns deadline)
 {
 	struct urds_ctx *e = s->e;
@@ -420,6 +447,8 @@ int sock_wait(struct urds_sock *s, int events, urds_ns deadline)
 	ready = ready_events(s, events);
 	if (ready)
 		return ready;
+	if (events & SOCK_OUT)
+		sample_destination(s);
 	engine_drive(e);
 	atomic_fetch_add(&s->any_waiters, 1);
 	while (rc == 0) {
@@ -443,19 +472,8 @@ int sock_wait(struct urds_sock *s, int events, urds_ns deadline)
 		rc = sock_wait_on(s, &s->rx_waiters, &s->rx_lock, NULL, ANY_EVENT, until, NULL);
 		if (rc == -URDS_ETIMEDOUT)
 			rc = 0;
-		if (rc == 0 && (events & SOCK_OUT)) {
-			struct path *h;
-
-			urds_lock_acquire(&s->tx_lock);
-			h = s->to;
-			if (h)
-				peer_hold(h->peer);
-			urds_lock_release(&s->tx_lock);
-			if (h) {
-				path_sample(h);
-				peer_drop(h->peer);
-			}
-		}
+		if (rc == 0 && (events & SOCK_OUT))
+			sample_destination(s);
 	}
 	atomic_fetch_sub(&s->any_waiters, 1);
 	return rc < 0 ? rc : ready;
@@ -557,6 +575,7 @@ void sock_close(struct urds_sock *s)
 		return;
 	}
 	s->is_gone = true;
+	atomic_fetch_add(&e->moves_begun, 1);
 	if (s->node)
 		urds_bindtab_remove(&e->bound, &s->bound);
 	if (s->next)
@@ -566,6 +585,8 @@ void sock_close(struct urds_sock *s)
 	else
 		e->socks = s->next;
 	urds_rwlock_write_release(&e->table);
+	move_counts(s);
+	atomic_fetch_add(&e->moves_ended, 1);
 
 	urds_lock_acquire(&s->rx_lock);
 	s->rxq.is_dead = true;

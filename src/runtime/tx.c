@@ -59,19 +59,27 @@ void path_release_acked(struct path *h, struct urds_link *l)
 	} while (more);
 }
 
+/* @due is right before @armed is seen; of two that arm it at once either may say when. */
+static void arm(struct path *h, _Atomic bool *armed, _Atomic urds_ns *due, urds_ns delay)
+{
+	urds_ns at;
+
+	if (atomic_load_explicit(armed, memory_order_relaxed))
+		return;
+	at = urds_clock_ns() + delay;
+	atomic_store_explicit(due, at, memory_order_relaxed);
+	if (!atomic_exchange(armed, true))
+		timer_earlier(h->peer, at);
+}
+
 void ack_later(struct path *h)
 {
-	if (!atomic_load_explicit(&h->ack_timer, memory_order_relaxed) &&
-	    !atomic_exchange(&h->ack_timer, true))
-		timer_earlier(h->peer, urds_clock_ns() + URDS_ACK_DELAY_NS);
+	arm(h, &h->ack_timer, &h->ack_due, URDS_ACK_DELAY_NS);
 }
 
 static void arm_poll(struct path *h)
 {
-	if (atomic_load_explicit(&h->poll_armed, memory_order_relaxed) ||
-	    atomic_exchange(&h->poll_armed, true))
-		return;
-	timer_earlier(h->peer, urds_clock_ns() + URDS_ACK_POLL_MIN_NS);
+	arm(h, &h->poll_armed, &h->poll_due, URDS_ACK_POLL_MIN_NS);
 }
 
 /* Role held. Return: true if the transport is full or there is nothing more. The map's lock is taken only where a map

@@ -226,6 +226,7 @@ void loop_main(void *arg)
 		}
 		atomic_store(&e->loop_polls, 1);
 		if (is_led(e, now)) {
+			missed.since = 0;
 			atomic_store(&e->loop_polls, 0);
 			nap(e, now + TICK_NS);
 			run_all(e);
@@ -412,7 +413,7 @@ int __attribute__((no_sanitize("address")))
 waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
 {
 	volatile uintptr_t mark;
-	bool may_lead = true;
+	bool may_lead = true, has_slept = false;
 	uint32_t word;
 	int rc = 0;
 
@@ -438,6 +439,7 @@ waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
 			continue;
 		}
 		set_asleep(e, w, may_lead);
+		has_slept = may_lead;
 		/* A leader that left before it could see us here has called nobody; one that leaves after this look
 		 * changes the word. */
 		if (urds_request_sleep(&w->req, &word) && !(may_lead && is_free(e))) {
@@ -453,6 +455,9 @@ waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
 		if (urds_request_cancel(&w->req, URDS_EINTR, &wake))
 			return rc;
 	}
+	if (has_slept && is_free(e))
+		promote_sleeper(
+			e); /* chosen to lead, perhaps, when it had already what it waited for */
 	while (!urds_request_is_over(&w->req))
 		urds_cpu_pause(); /* claimed: its completion follows at once */
 	mark = 0;

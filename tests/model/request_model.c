@@ -226,6 +226,17 @@ static bool take_off(void)
 	return true;
 }
 
+/* Done: it is on no queue, and no lock is needed to know. */
+static void look_whether_done(void)
+{
+	if (urds_request_is_done(&req)) {
+		MC_ASSERT(!MC_R(is_listed));
+		over();
+	} else {
+		wait_over();
+	}
+}
+
 static void owner_serves_itself(void)
 {
 	mc_lock(&sleepers);
@@ -236,12 +247,7 @@ static void owner_serves_itself(void)
 		urds_request_complete_own(&req, 1);
 	}
 	mc_unlock(&sleepers);
-	if (urds_request_is_done(&req)) {
-		MC_ASSERT(!MC_R(is_listed)); /* and no lock is needed to know */
-		over();
-	} else {
-		wait_over();
-	}
+	look_whether_done();
 }
 
 static void claimer_takes_off(void)
@@ -294,6 +300,7 @@ TEST(request__queued_and_given_up_3_threads, setup_idle, {owner_impatient, claim
 TEST(request__promoted, setup_led, {owner_only_leads, leader}, finish_unclaimed);
 TEST(request__promoted_and_claimed, setup_led, {owner_leads, leader, claimer_rings}, finish);
 TEST(request__serves_itself, setup_listed, {owner_serves_itself, claimer_takes_off}, finish);
+TEST(request__done_is_unlisted, setup_listed, {look_whether_done, claimer_takes_off}, finish);
 TEST(request__no_sleeper, setup_queued, {claimer, claimer}, finish_no_sleeper);
 
 #define SCENARIOS(X)                              \
@@ -308,6 +315,7 @@ TEST(request__no_sleeper, setup_queued, {claimer, claimer}, finish_no_sleeper);
 	X(request__promoted)                      \
 	X(request__promoted_and_claimed)          \
 	X(request__serves_itself)                 \
+	X(request__done_is_unlisted)              \
 	X(request__no_sleeper)
 
 #define SABOTAGES(X)                            \
@@ -320,6 +328,7 @@ TEST(request__no_sleeper, setup_queued, {claimer, claimer}, finish_no_sleeper);
 	X(request_cancel, RELAXED, relaxed)     \
 	X(request_cancel, DROPPED, dropped)     \
 	X(request_is_over, RELAXED, relaxed)    \
+	X(request_is_done, RELAXED, relaxed)    \
 	X(request_sleep, RELAXED, relaxed)      \
 	X(request_sleep_over, RELAXED, relaxed) \
 	X(request_waiter, DROPPED, dropped)     \

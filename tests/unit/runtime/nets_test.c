@@ -4,6 +4,7 @@
  */
 #include "engine.h"
 #include "inside.h"
+#include "platform/addr.h"
 
 static void peers__others_are_kept_out(void)
 {
@@ -26,6 +27,8 @@ static void peers__others_are_kept_out(void)
 	CHECK_EQ(send4(s, "no", 2, 0, "127.31.8.8", 4000), -1);
 	CHECK_EQ(urds_errno(), URDS_EACCES);
 	CHECK(strstr(urds_reason(), "URDS_PEERS"));
+	engine_counters(ctx, all);
+	CHECK_EQ(all[URDS_C_conn_refused], 1);
 	CHECK_EQ(send4(s, "self", 4, 0, "127.31.8.1", 4000), 4); /* whatever the list says */
 	CHECK_EQ(urds_recv(s, m, sizeof m, 0), 4);
 	CHECK_EQ(send4(s, "yes", 3, 0, "127.31.8.7", 4000), 3);
@@ -33,7 +36,7 @@ static void peers__others_are_kept_out(void)
 	CHECK_EQ(send4(in, "back", 4, 0, "127.31.8.1", 4000), 4);
 	CHECK_EQ(urds_recv(s, m, sizeof m, 0), 4);
 	CHECK_EQ(send4(out, "out", 3, 0, "127.31.8.1", 4000), 3); /* and waits */
-	EVENTUALLY((engine_counters(ctx, all), all[URDS_C_conn_refused] > 0));
+	EVENTUALLY((engine_counters(ctx, all), all[URDS_C_conn_refused] > 1));
 	CHECK_EQ(ctx->npeers, 2); /* 127.31.8.7, and itself */
 	/* A stranger is reset at once. */
 	fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -51,8 +54,8 @@ static void peers__others_are_kept_out(void)
 static void peers__bad_lists(void)
 {
 	static const char *const bad[] = {
-		"10.0.0.0/33", "::1/129", "10.0.0.1/", "10.0.0.1/-1", "10.0.0.1/8x",
-		",",	       "::1,",	  "all",       "10.0.0.1 ",   "fe80::1%lo/64"};
+		"10.0.0.0/33", "::1/129", "10.0.0.1/", "10.0.0.1/-1",	"10.0.0.1/8x",	",",
+		"::1,",	       "all",	  "10.0.0.1 ", "fe80::1%lo/64", "::ffff:0:0/96"};
 	struct urds_config cfg = {.size = sizeof cfg};
 	struct urds_ctx *ctx;
 
@@ -62,10 +65,53 @@ static void peers__bad_lists(void)
 		CHECK_EQ(urds_errno(), URDS_EINVAL);
 		CHECK(strstr(urds_reason(), bad[i]));
 	}
-	cfg.peers = "0.0.0.0/0,::/0,127.0.0.1";
+	/* Set bits behind the prefix are let be, as ip(8) lets them be. */
+	cfg.peers = "0.0.0.0/0,::/0,127.0.0.1/8";
 	CHECK_EQ(urds_open(&cfg, &ctx), 0);
 	CHECK_EQ(ctx->cfg.nnets, 3);
 	CHECK_EQ(urds_shutdown(ctx), 0);
+}
+
+static void peers__which_are_in(void)
+{
+	static const struct {
+		const char *list, *addr;
+		bool is_in;
+	} row[] = {
+		{"10.0.0.0/8", "10.255.0.1", true},
+		{"10.0.0.0/8", "11.0.0.1", false},
+		{"10.9.8.7/8", "10.0.0.1", true},
+		{"192.0.2.7", "192.0.2.7", true},
+		{"192.0.2.7", "192.0.2.6", false},
+		{"192.0.2.8/29", "192.0.2.15", true},
+		{"192.0.2.8/29", "192.0.2.16", false},
+		{"0.0.0.0/0", "203.0.113.1", true},
+		{"0.0.0.0/0", "fd00::1", false},
+		{"::/0", "fd00::1", true},
+		{"::/0", "203.0.113.1", false},
+		{"fd00::/9", "fd7f::1", true},
+		{"fd00::/9", "fd80::1", false},
+		{"fe80::/10", "fe80::1%1", true},
+		{"2001:db8::1", "2001:db8::1", true},
+		{"2001:db8::1", "2001:db8::2", false},
+		{"10.0.0.0/8,fd00::/8", "fdff::9", true},
+		{"10.0.0.0/8,fd00::/8", "10.1.1.1", true},
+		{"10.0.0.0/8,fd00::/8", "fc00::1", false},
+	};
+	struct urds_config cfg = {.size = sizeof cfg, .flags = URDS_CONFIG_NO_RECORD};
+	struct urds_ctx *ctx;
+
+	for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+		struct urds_addr a;
+
+		cfg.peers = row[i].list;
+		if (urds_open(&cfg, &ctx) < 0)
+			T_FAIL("%s", urds_reason());
+		CHECK_EQ(urds_addr_parse(&a, row[i].addr), 0);
+		if (peer_is_allowed(ctx, &a) != row[i].is_in)
+			T_FAIL("%s in %s: %d", row[i].addr, row[i].list, !row[i].is_in);
+		CHECK_EQ(urds_shutdown(ctx), 0);
+	}
 }
 
 int main(int argc, char **argv)
@@ -75,5 +121,6 @@ int main(int argc, char **argv)
 	alarm(60 * slow());
 	T_RUN(peers__others_are_kept_out);
 	T_RUN(peers__bad_lists);
+	T_RUN(peers__which_are_in);
 	return t_done();
 }

@@ -293,6 +293,17 @@ static void no_memory_for_a_path_that_is_knocked_for(void)
 	no_memory_for_a_path(true);
 }
 
+/* At rest there is no path, and nothing pending. */
+static bool is_all_released(struct peer *p)
+{
+	bool yes;
+
+	urds_lock_acquire(&p->lock);
+	yes = !p->path0 || !urds_log_has_pending(&p->path0->tx.log);
+	urds_lock_release(&p->lock);
+	return yes;
+}
+
 /* What is acknowledged is released without more traffic, a sender's memory with it. */
 static void acknowledged_messages_are_released(void)
 {
@@ -311,7 +322,7 @@ static void acknowledged_messages_are_released(void)
 			CHECK_EQ(urds_recv(b, m, sizeof m, 0), 10);
 		p = peer_to(ca, ip_a, ip_b);
 		CHECK(p != NULL);
-		EVENTUALLY(!urds_log_has_pending(&p->path0->tx.log));
+		EVENTUALLY(is_all_released(p));
 		peer_drop(p);
 	}
 	two_close();
@@ -385,6 +396,53 @@ static void room_is_told_at_once(void)
 }
 PAIR(room_is_told_at_once)
 
+static void *reads_counters(void *arg)
+{
+	struct worker *w = arg;
+	uint64_t was[URDS_C_MAX] = {0}, all[URDS_C_MAX];
+
+	while (!atomic_load(&w->stop)) {
+		engine_counters(cb, all);
+		for (int i = 0; i < URDS_C_MAX; i++)
+			EXPECT(all[i] >= was[i], i);
+		memcpy(was, all, sizeof was);
+		w->count++;
+	}
+	return NULL;
+}
+
+/* While the sockets and the paths that keep counts go, and give them away. */
+static void counters_never_run_backwards(void)
+{
+	struct worker w = {0};
+	uint64_t all[URDS_C_MAX];
+	uint8_t m[8];
+
+	two_open();
+	ca->cfg.rest_ns = cb->cfg.rest_ns = URDS_MS(1);
+	start(&w, reads_counters);
+	for (unsigned i = 0; i < 300; i++) {
+		struct urds_sock *a = sock_at(ca, ip_a, 4000), *b = sock_at(cb, ip_b, 4000);
+
+		CHECK(a && b);
+		CHECK_EQ(send4(a, "count", 5, 0, ip_b, 4000), 5);
+		CHECK_EQ(urds_recv(b, m, sizeof m, 0), 5);
+		urds_close(a);
+		urds_close(b);
+		if (i % 10 == 0)
+			nap_ms(3);
+	}
+	atomic_store(&w.stop, true);
+	pthread_join(w.id, NULL);
+	CHECK_THREADS();
+	CHECK(w.count > 0);
+	engine_counters(cb, all);
+	CHECK_EQ(all[URDS_C_recv_delivered], 300);
+	CHECK_EQ(all[URDS_C_recv_queued], 300);
+	two_close();
+}
+PAIR(counters_never_run_backwards)
+
 int main(int argc, char **argv)
 {
 	own_network();
@@ -395,6 +453,7 @@ int main(int argc, char **argv)
 	RUN_PAIR(lone_messages);
 	RUN_PAIR(acknowledged_messages_are_released);
 	RUN_PAIR(room_is_told_at_once);
+	RUN_PAIR(counters_never_run_backwards);
 	T_RUN(further_paths_come_to_rest);
 	T_RUN(counters_outlive_two_evictions);
 	T_RUN(no_memory_for_a_path_that_is_accepted);
