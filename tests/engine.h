@@ -178,6 +178,21 @@ static inline void *shared(size_t bytes)
 	return p;
 }
 
+/* What every thread of a process that does not end is in: a backtrace, if there is a debugger. */
+static inline void say_where(pid_t pid)
+{
+	char cmd[160];
+
+	snprintf(
+		cmd, sizeof cmd,
+		"timeout 60 gdb -p %d -batch -ex 'thread apply all bt 12' 2>/dev/null </dev/null | sed -n 's/^[#T]/# &/p'",
+		(int)pid);
+	printf("# process %d does not end:\n", (int)pid);
+	fflush(stdout);
+	if (system(cmd) != 0)
+		printf("# (no debugger)\n");
+}
+
 /* Waits for a child of ours. Return: its exit status, 128 + signal, or -1 after @s seconds. */
 static inline int reap_within(pid_t pid, unsigned s)
 {
@@ -190,6 +205,8 @@ static inline int reap_within(pid_t pid, unsigned s)
 		if (got == pid)
 			return WIFEXITED(st) ? WEXITSTATUS(st) : 128 + WTERMSIG(st);
 		if (got < 0 || now_ns() > end) {
+			if (got == 0)
+				say_where(pid);
 			kill(pid, SIGKILL);
 			waitpid(pid, &st, 0);
 			return -1;

@@ -37,6 +37,7 @@ static const char help[] =
 int main(int argc, char **argv)
 {
 	const char *self = argc > 0 && argv[0] ? argv[0] : "urds", *slash = strrchr(self, '/');
+	static char full_name[32];
 	size_t i;
 
 	if (slash)
@@ -58,6 +59,8 @@ int main(int argc, char **argv)
 	for (i = 0; i < COMMANDS; i++) {
 		if (strcmp(argv[1], commands[i].name) == 0) {
 			tool_name = commands[i].full;
+			argv[1] = full_name; /* getopt(3) begins its complaints with it */
+			snprintf(full_name, sizeof full_name, "%s", tool_name);
 			return commands[i].run(argc - 1, argv + 1);
 		}
 	}

@@ -32,9 +32,10 @@ static int real_time(struct stress_run *r)
 
 	if (!r->o.wants_rtprio || sched_setscheduler(0, SCHED_RR, &p) == 0)
 		return 0;
-	tool_error("no real-time scheduling (-R): %s; %s", strerror(errno),
-		   r->o.is_active ? "it needs privilege, leave -R out" : "going on without");
-	return r->o.is_active ? -1 : 0;
+	tool_error(
+		"no real-time scheduling (-R): %s; it needs privilege here too: have the active side leave -R out",
+		strerror(errno));
+	return -1;
 }
 
 static int dots(struct stress_run *r)

@@ -66,6 +66,23 @@ struct stress_run {
 	_Atomic int failed_tid;		   /* 0: none */
 };
 
+/* Numbers on the wire, most significant byte first. */
+static inline uint8_t *stress_put(uint8_t *p, uint32_t v, unsigned bytes)
+{
+	while (bytes--)
+		*p++ = (uint8_t)(v >> 8 * bytes);
+	return p;
+}
+
+static inline uint32_t stress_get(const uint8_t **p, unsigned bytes)
+{
+	uint32_t v = 0;
+
+	while (bytes--)
+		v = v << 8 | *(*p)++;
+	return v;
+}
+
 extern volatile sig_atomic_t stress_signal; /* SIGINT or SIGTERM came */
 
 /* stress_opts.c. -1: go on, else the exit code. */

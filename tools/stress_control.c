@@ -17,22 +17,6 @@
 #define OPTIONS_WAIT_NS 5000000000ull /* for the options of one that connected */
 #define TICK_MS 100
 
-static uint8_t *put(uint8_t *p, uint32_t v, unsigned bytes)
-{
-	while (bytes--)
-		*p++ = (uint8_t)(v >> 8 * bytes);
-	return p;
-}
-
-static uint32_t get(const uint8_t **p, unsigned bytes)
-{
-	uint32_t v = 0;
-
-	while (bytes--)
-		v = v << 8 | *(*p)++;
-	return v;
-}
-
 static void encode(uint8_t *p, const struct stress_opts *o)
 {
 	const uint8_t flags[] = {o->is_summary_only,
@@ -51,33 +35,33 @@ static void encode(uint8_t *p, const struct stress_opts *o)
 				 o->is_one_way,
 				 o->rw_mode};
 
-	p = put(p, o->depth, 4);
-	p = put(p, o->req_bytes, 4);
-	p = put(p, o->ack_bytes, 4);
-	p = put(p, o->rdma_bytes, 4);
-	p = put(p, o->send_addr, 4);
-	p = put(p, o->recv_addr, 4);
-	p = put(p, o->port, 2);
-	p = put(p, o->tasks, 2);
-	p = put(p, o->time_s, 4);
+	p = stress_put(p, o->depth, 4);
+	p = stress_put(p, o->req_bytes, 4);
+	p = stress_put(p, o->ack_bytes, 4);
+	p = stress_put(p, o->rdma_bytes, 4);
+	p = stress_put(p, o->send_addr, 4);
+	p = stress_put(p, o->recv_addr, 4);
+	p = stress_put(p, o->port, 2);
+	p = stress_put(p, o->tasks, 2);
+	p = stress_put(p, o->time_s, 4);
 	memcpy(p, flags, sizeof(flags));
-	p = put(p + sizeof(flags), o->vector, 4);
-	p = put(p, o->alignment, 4);
-	put(p, o->retries, 4);
+	p = stress_put(p + sizeof(flags), o->vector, 4);
+	p = stress_put(p, o->alignment, 4);
+	stress_put(p, o->retries, 4);
 }
 
 /* What does not travel stays as it is. */
 static void decode(const uint8_t *p, struct stress_opts *o)
 {
-	o->depth = get(&p, 4);
-	o->req_bytes = get(&p, 4);
-	o->ack_bytes = get(&p, 4);
-	o->rdma_bytes = get(&p, 4);
-	o->send_addr = get(&p, 4);
-	o->recv_addr = get(&p, 4);
-	o->port = (uint16_t)get(&p, 2);
-	o->tasks = (uint16_t)get(&p, 2);
-	o->time_s = get(&p, 4);
+	o->depth = stress_get(&p, 4);
+	o->req_bytes = stress_get(&p, 4);
+	o->ack_bytes = stress_get(&p, 4);
+	o->rdma_bytes = stress_get(&p, 4);
+	o->send_addr = stress_get(&p, 4);
+	o->recv_addr = stress_get(&p, 4);
+	o->port = (uint16_t)stress_get(&p, 2);
+	o->tasks = (uint16_t)stress_get(&p, 2);
+	o->time_s = stress_get(&p, 4);
 	o->is_summary_only = *p++;
 	o->wants_rtprio = *p++;
 	o->is_traced = *p++;
@@ -93,9 +77,9 @@ static void decode(const uint8_t *p, struct stress_opts *o)
 	p++;
 	o->is_one_way = *p++;
 	o->rw_mode = *p++;
-	o->vector = get(&p, 4);
-	o->alignment = get(&p, 4);
-	o->retries = get(&p, 4);
+	o->vector = stress_get(&p, 4);
+	o->alignment = stress_get(&p, 4);
+	o->retries = stress_get(&p, 4);
 }
 
 /* Return: 0, or NULL-terminated reason in @why and -1. Gives up at @until, or on a signal. */
@@ -174,7 +158,7 @@ int stress_connect(struct stress_run *r)
 	char text[INET_ADDRSTRLEN];
 	uint32_t left = o->retries;
 	bool has_failed = false;
-	int fd;
+	int fd, err;
 
 	quad(o->send_addr, text);
 	printf("connecting to %s:%u", text, o->port);
@@ -183,11 +167,12 @@ int stress_connect(struct stress_run *r)
 		fd = tcp_bound(o->recv_addr, 0);
 		if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
 			break;
+		err = errno;
 		if (!has_failed)
-			printf(": %s%s", strerror(errno), left ? " - retrying" : "");
+			printf(": %s%s", strerror(err), left ? " - retrying" : "");
 		has_failed = true;
 		if (!left || stress_signal ||
-		    (errno != ECONNREFUSED && errno != EHOSTUNREACH && errno != ENETUNREACH)) {
+		    (err != ECONNREFUSED && err != EHOSTUNREACH && err != ENETUNREACH)) {
 			close(fd);
 			fd = -1;
 			printf("\n");

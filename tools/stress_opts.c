@@ -30,7 +30,7 @@ static const char help[] =
 	"  -v, --verify            fill payloads with a pattern and check it\n"
 	"  -V, --trace             say on standard error what happens, on both sides\n"
 	"  -z, --report-summary    only the summary\n"
-	"  -c, --report-cpu        measure how busy the processors are\n"
+	"  -c, --report-cpu        measure how busy the processors of this host are\n"
 	"  -Q, --tos N             type of service\n"
 	"  -R, --rtprio            real-time scheduling\n"
 	"  -D, --rdma-bytes N, -I N, -M N, --rdma-*   RDMA; this host has none\n"
@@ -39,7 +39,9 @@ static const char help[] =
 	"  --show-params           print the options first\n"
 	"  --show-outliers US      name each longer round trip on standard error\n"
 	"  --show-histogram        round-trip times at the end\n"
-	"  -h                      this text\n"
+	"  --reset, --async        what only some kernels have: refused\n"
+	"  -h, --help              this text\n"
+	"  --version               the release\n"
 	"\n"
 	"Exit status: 0 the test ran to its end, 1 an error or a bad message, 2 bad usage.\n";
 
@@ -288,8 +290,8 @@ int stress_parse(struct stress_opts *o, int argc, char **argv)
 	}
 	if (o->wants_reset) {
 		tool_error(
-			"--reset asks for an option that only some kernels have: use 'urds' on an owner, "
-			"or leave it out");
+			"--reset resets a connection in the kernel's RDS, by an option that only some kernels "
+			"have; leave it out");
 		return 1;
 	}
 	why = stress_check(o);

@@ -40,31 +40,15 @@ static void add(struct stress_task *t, int which, uint64_t n)
 			      memory_order_relaxed);
 }
 
-static uint8_t *put(uint8_t *p, uint32_t v, unsigned bytes)
-{
-	while (bytes--)
-		*p++ = (uint8_t)(v >> 8 * bytes);
-	return p;
-}
-
-static uint32_t get(const uint8_t **p, unsigned bytes)
-{
-	uint32_t v = 0;
-
-	while (bytes--)
-		v = v << 8 | *(*p)++;
-	return v;
-}
-
 static void header_put(uint8_t *p, const struct header *h)
 {
 	memset(p, 0, STRESS_HEADER);
-	p = put(p, h->seq, 4);
-	p = put(p, h->from, 4);
-	p = put(p, h->to, 4);
-	p = put(p, h->from_port, 2);
-	p = put(p, h->to_port, 2);
-	p = put(p, h->index, 2);
+	p = stress_put(p, h->seq, 4);
+	p = stress_put(p, h->from, 4);
+	p = stress_put(p, h->to, 4);
+	p = stress_put(p, h->from_port, 2);
+	p = stress_put(p, h->to_port, 2);
+	p = stress_put(p, h->index, 2);
 	*p = h->op;
 }
 
@@ -72,12 +56,12 @@ static struct header header_get(const uint8_t *p)
 {
 	struct header h;
 
-	h.seq = get(&p, 4);
-	h.from = get(&p, 4);
-	h.to = get(&p, 4);
-	h.from_port = (uint16_t)get(&p, 2);
-	h.to_port = (uint16_t)get(&p, 2);
-	h.index = (uint16_t)get(&p, 2);
+	h.seq = stress_get(&p, 4);
+	h.from = stress_get(&p, 4);
+	h.to = stress_get(&p, 4);
+	h.from_port = (uint16_t)stress_get(&p, 2);
+	h.to_port = (uint16_t)stress_get(&p, 2);
+	h.index = (uint16_t)stress_get(&p, 2);
 	h.op = *p;
 	return h;
 }

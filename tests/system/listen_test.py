@@ -80,6 +80,7 @@ def test_foreign_listener_on_the_port_is_named():
 
 def test_bad_input():
     for args, rc, words in (((), 2, "which address"), (("-x", "127.1.0.1"), 2, "--help"),
+                            (("-x", "127.1.0.1"), 2, "urds listen: invalid option"),
                             (("nosuch.invalid",), 1, "nosuch.invalid"), (("",), 1, "empty"),
                             (("127.1.0.1:4000",), 1, "leave out ':4000'")):
         p = t.run("listen", *args)
