@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The address sanitizer's allocator of these compilers takes no care of fork: a lock that another thread holds then is held
- * in the child for ever. Where it is at work, a test forks while its other threads sleep.
+ * The allocators of these compilers' address and thread sanitizers take no care of fork: a lock that another thread holds
+ * then is held in the child for ever (seen: calloc() in the child, asleep in SizeClassAllocator64). Where one is at work, a
+ * test forks while its other threads sleep.
  */
 #ifndef URDS_TESTS_FORK_SETTLE_H
 #define URDS_TESTS_FORK_SETTLE_H
 
 #include "sanitized.h"
 
-#if SANITIZED_ADDRESS
+#if SANITIZED
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -23,9 +23,16 @@ struct urds_wake {
 	bool is_held;
 };
 
+int urds_wake_setup_(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w),
+		     bool is_held);
+
 /* @rung runs in a thread of urds_poller_wait(): everything written before the ring is visible, and
  * a ring from now on leads to another call. */
-int urds_wake_init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w));
+static inline int urds_wake_init(struct urds_wake *w, struct urds_poller *p,
+				 void (*rung)(struct urds_wake *w))
+{
+	return urds_wake_setup_(w, p, rung, false);
+}
 
 /* No thread is in urds_poller_wait() or about to ring. */
 void urds_wake_fini(struct urds_wake *w);
@@ -35,8 +42,11 @@ void urds_wake_ring(struct urds_wake *w);
 
 /* The same for one thread in particular, among several that wait: the ring stays, and brings every one of them out,
  * until that thread, in its @rung, takes it. */
-int urds_wake_init_held(struct urds_wake *w, struct urds_poller *p,
-			void (*rung)(struct urds_wake *w));
+static inline int urds_wake_init_held(struct urds_wake *w, struct urds_poller *p,
+				      void (*rung)(struct urds_wake *w))
+{
+	return urds_wake_setup_(w, p, rung, true);
+}
 /* Then look again at whatever a ring may be about. */
 void urds_wake_take(struct urds_wake *w);
 

@@ -21,8 +21,8 @@ static void ready(struct urds_poll_src *src, unsigned events)
 		w->rung(w);
 }
 
-static int init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w),
-		bool is_held)
+int urds_wake_setup_(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w),
+		     bool is_held)
 {
 	int fd, rc;
 
@@ -44,17 +44,6 @@ static int init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct 
 undo_fd:
 	urds_fds_close(fd);
 	return rc;
-}
-
-int urds_wake_init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w))
-{
-	return init(w, p, rung, false);
-}
-
-int urds_wake_init_held(struct urds_wake *w, struct urds_poller *p,
-			void (*rung)(struct urds_wake *w))
-{
-	return init(w, p, rung, true);
 }
 
 void urds_wake_take(struct urds_wake *w)

@@ -28,8 +28,8 @@ static void done(struct urds_poll_op *op, uint32_t bytes, int err)
 		post(w); /* not taken: for the next thread */
 }
 
-static int init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w),
-		bool is_held)
+int urds_wake_setup_(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w),
+		     bool is_held)
 {
 	w->op.done = done;
 	w->poller = p;
@@ -39,17 +39,6 @@ static int init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct 
 	atomic_init(&w->is_rung, 0);
 	atomic_init(&w->is_posted, 0);
 	return 0;
-}
-
-int urds_wake_init(struct urds_wake *w, struct urds_poller *p, void (*rung)(struct urds_wake *w))
-{
-	return init(w, p, rung, false);
-}
-
-int urds_wake_init_held(struct urds_wake *w, struct urds_poller *p,
-			void (*rung)(struct urds_wake *w))
-{
-	return init(w, p, rung, true);
 }
 
 void urds_wake_take(struct urds_wake *w)
