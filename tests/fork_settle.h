@@ -10,16 +10,17 @@
 #include "sanitized.h"
 
 #if SANITIZED
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "dirs.h"
 
 /* Waits until no thread but this one runs, or for 2 s. */
 static inline void fork_settle(void)
 {
 	for (int busy = 1, tries = 0; busy && tries < 2000; tries++) {
-		DIR *d = opendir("/proc/self/task");
+		DIR *d = dir_open("/proc/self/task");
 		struct dirent *e;
 
 		busy = 0;

@@ -3,9 +3,9 @@
  * The recording, checking sink.
  */
 #include "bed.h"
+#include "dirs.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -314,7 +314,7 @@ const struct urds_link_sink ep_sink = {
 
 size_t fd_count(void)
 {
-	DIR *d = opendir("/proc/self/fd");
+	DIR *d = dir_open("/proc/self/fd");
 	size_t n = 0;
 
 	while (d && readdir(d))

@@ -3,8 +3,7 @@
  * fork, exec, exit, the end of a context: what the child may do, what the parent keeps, what is flushed, and that
  * threads inside calls come out.
  */
-#include <dirent.h>
-
+#include "dirs.h"
 #include "engine.h"
 
 #define FLAGS URDS_CONFIG_NO_RECORD
@@ -13,7 +12,7 @@
 static unsigned engine_fds(bool listening)
 {
 	unsigned n = 0;
-	DIR *d = opendir("/proc/self/fd");
+	DIR *d = dir_open("/proc/self/fd");
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {
