@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """urds info and rds-info."""
+import json
 import os
 
 import urdstest as t
@@ -37,6 +38,103 @@ def connected_pair():
     p = t.run("ping", "-c", 1, "-I", "127.4.0.1", "127.4.0.2")
     check(p.rc == 0, p)
     return a, b
+
+
+# Section title -> its key in JSON, and for each column its key or, for flags, how the row looks.
+ADDRS = ["local_addr", "remote_addr"]
+ENDS = ["local_addr", "local_port", "remote_addr", "remote_port"]
+MESSAGE = ENDS + ["tos", "seq", "bytes"]
+KEYS = {
+    "TCP Connections:": ("tcp_connections", ENDS + ["header_remaining", "data_remaining", "sent_next", "expected_una", "seen_una"]),
+    "RDS Sockets:": ("sockets", ["bound_addr", "bound_port", "connected_addr", "connected_port", "sndbuf", "rcvbuf", "inode"]),
+    "RDS Connections:": ("connections", ADDRS + ["tos", "next_tx", "next_rx"]),
+    "Receive Message Queue:": ("receive_queue", MESSAGE),
+    "Send Message Queue:": ("send_queue", MESSAGE),
+    "Retransmit Message Queue:": ("retransmit_queue", MESSAGE),
+}
+FLAGS = [("sending", "s"), ("connecting", "c"), ("connected", "C"), ("error", "E")]
+
+
+def parsed(p):
+    check(p.rc == 0 and not p.err, p)
+    return json.loads(p.out)
+
+
+def rows_of(title, objects):
+    """Objects of JSON as the words of the table's rows; numbers must be numbers, addresses strings."""
+    rows = []
+    for o in objects:
+        for key, value in list(o.items()):
+            if title == "RDS Sockets:" and key.startswith("connected_") and value is None:
+                o[key] = "0.0.0.0" if key == "connected_addr" else 0
+                continue
+            wanted = str if key.endswith("_addr") or key == "transport" else bool if key in dict(FLAGS) else int
+            check(type(value) is wanted, title, key, value)
+        row = [str(o[k]) for k in KEYS[title][1]]
+        if title == "RDS Connections:":
+            row.append("".join(letter if o[key] else "-" for key, letter in FLAGS))
+        rows.append(row)
+    return rows
+
+
+def test_json_says_what_the_tables_say():
+    connected_pair()
+    t.Proc("cat", "-I", "127.4.0.6", "127.4.0.5:4000")  # to nobody: its first message waits
+
+    def both():
+        text = sections(t.run("info").lines)
+        return text, parsed(t.run("info", "--json"))
+
+    def same():
+        text, got = both()
+        for title, (key, _) in KEYS.items():
+            if sorted(rows_of(title, got[key])) != sorted(r.split() for r in text.get(title, [None])[1:]):
+                return False
+        return len(got["send_queue"]) > 0
+
+    t.until(same, "tables and JSON differ")  # acknowledgements may be under way between the two calls
+    text, got = both()
+    check(list(got) == ["urds", "ib_connections", "tcp_connections", "counters", "sockets", "connections", "receive_queue",
+                        "send_queue", "retransmit_queue"], list(got))
+    check(got["ib_connections"] is None and isinstance(got["urds"], str), got["urds"])
+    check(got["connections"] and got["tcp_connections"] and got["sockets"], got)
+    check([r.split()[0] for r in text["Counters:"][1:]] == list(got["counters"]), got["counters"])
+    check(all(type(v) is int for v in got["counters"].values()) and got["counters"]["recv_ping"] >= 1, got["counters"])
+
+
+def test_json_numbers_are_exact():
+    connected_pair()
+    rows = [r.split() for r in sections(t.run("info", "-n", "127.4.0.1").lines)["RDS Connections:"][1:]]
+    got = parsed(t.run("info", "-n", "--json", "127.4.0.1"))["connections"]
+    # Counters of messages begin at the date in nanoseconds: more than a floating point number can hold.
+    check(len(got) == 1 and got[0]["next_tx"] > 1 << 53 and str(got[0]["next_tx"]) == rows[0][3], got, rows)
+
+
+def test_json_of_chosen_sections():
+    t.listen("127.4.0.1")
+    got = parsed(t.run("info", "--json", "-cn"))
+    check(list(got) == ["urds", "counters", "connections"] and got["connections"] == [], got)
+
+
+def test_json_of_ipv6():
+    t.listen("::1")
+    check(t.run("ping", "-c", 1, "::1").rc == 0)
+    got = parsed(t.run("info", "--json", "-n"))["connections"]
+    check(["::1", "::1"] in [[c["local_addr"], c["remote_addr"]] for c in got], got)
+
+
+def test_json_of_owners():
+    a, b = t.listen("127.4.0.1"), t.listen("127.4.0.2")
+    b.freeze()
+    got = {o["addr"]: o for o in parsed(t.run("info", "--json", "--owners"))["owners"]}
+    check(set(got) == {"127.4.0.1", "127.4.0.2"}, got)
+    check(got["127.4.0.1"]["pid"] == a.pid and got["127.4.0.1"]["answered"] is True and got["127.4.0.1"]["mode"] == "embedded", got)
+    check(got["127.4.0.2"]["pid"] == b.pid and got["127.4.0.2"]["answered"] is False and got["127.4.0.2"]["version"] is None, got)
+
+
+def test_json_with_nobody_to_ask():
+    p = t.run("info", "--json")
+    check(p.rc == 1 and not p.out and "urds listen" in p.err, p)
 
 
 def test_nobody_to_ask():
