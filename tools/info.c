@@ -15,7 +15,7 @@
 #include "tool.h"
 
 static const char help[] =
-	"usage: urds info [-acknrstvIT] [--owners] [--json] [ADDR]\n"
+	"usage: urds info [-acknrstvIT] [--peers] [--owners] [--json] [ADDR]\n"
 	"\n"
 	"Shows the state of the RDS processes of this user on this host, or of the one that owns ADDR:\n"
 	"\n"
@@ -26,22 +26,22 @@ static const char help[] =
 	"\n"
 	"  -a         always as wide as IPv6 addresses need (otherwise only when there are any)\n"
 	"  -v         more about IB connections\n"
+	"  --peers    peers: what is at the other end, since when, and the last error\n"
 	"  --owners   who owns which address, processes of other users included, and nothing else\n"
 	"  --json     the same as one JSON object (urds-info(1) lists its keys)\n"
 	"  --help     this text\n"
 	"  --version  the release\n"
 	"\n"
-	"Without a choice everything is shown, always in the order I T c k n r s t.\n"
+	"Without a choice everything is shown, always in the order I T c k n r s t\n"
+	"and then peers, which rds-info shows only when asked.\n"
 	"Exit status: 0, or 1 for bad usage or when there is no process to ask.\n";
 
-enum { OPT_HELP = 256, OPT_VERSION, OPT_OWNERS, OPT_JSON };
+enum { OPT_HELP = 256, OPT_VERSION, OPT_OWNERS, OPT_JSON, OPT_PEERS };
 
 static const struct option options[] = {
-	{"help", no_argument, NULL, OPT_HELP},
-	{"version", no_argument, NULL, OPT_VERSION},
-	{"owners", no_argument, NULL, OPT_OWNERS},
-	{"json", no_argument, NULL, OPT_JSON},
-	{NULL, 0, NULL, 0},
+	{"help", no_argument, NULL, OPT_HELP},	   {"version", no_argument, NULL, OPT_VERSION},
+	{"owners", no_argument, NULL, OPT_OWNERS}, {"json", no_argument, NULL, OPT_JSON},
+	{"peers", no_argument, NULL, OPT_PEERS},   {NULL, 0, NULL, 0},
 };
 
 struct owners {
@@ -66,7 +66,8 @@ static int usage(int letter)
 	fprintf(stderr, "%s version %s\nThe options are as follows ('%s --help' says more):\n",
 		tool_name, urds_version(), tool_name);
 	for (i = 0; i < INFO_SECTIONS; i++)
-		printf("    -%c %s\n", info_sections[i].letter, info_sections[i].option);
+		if (info_sections[i].letter)
+			printf("    -%c %s\n", info_sections[i].letter, info_sections[i].option);
 	return 1;
 }
 
@@ -161,11 +162,13 @@ static void add_up(struct rows *r)
 static void show(const struct info_section *s, const struct owners *o, bool all, bool verbose)
 {
 	struct rows r = {0};
-	bool six = false;
+	bool six = false, wide = all;
 	size_t i;
 
 	if (s->id6) {
-		six = rows_get(&r, o, s->id6, s->size6) && (all || has_ipv6(&r, s));
+		six = rows_get(&r, o, s->id6, s->size6);
+		wide = all || (six && has_ipv6(&r, s));
+		six = six && (wide || !s->id4);
 		if (!six)
 			free(r.e);
 	}
@@ -178,9 +181,9 @@ static void show(const struct info_section *s, const struct owners *o, bool all,
 	if (s->id4 == URDS_INFO_COUNTERS)
 		add_up(&r);
 	printf("\n%s:\n", s->title);
-	s->header(six || all ? 37 : 15);
+	s->header(wide ? 37 : 15);
 	for (i = 0; i < r.n; i++)
-		s->row(r.e + i * r.size, six, six || all ? 37 : 15, verbose);
+		s->row(r.e + i * r.size, six, wide ? 37 : 15, verbose);
 	free(r.e);
 }
 
@@ -323,7 +326,7 @@ static int show_owners(const struct tool_addr *addrs, size_t n)
 int tool_info(int argc, char **argv)
 {
 	bool chosen[INFO_SECTIONS] = {false}, any = false, all = false, verbose = false;
-	bool owners_only = false, json = false;
+	bool owners_only = false, json = false, is_rds_info = strcmp(tool_name, "rds-info") == 0;
 	struct json_object *top = NULL;
 	struct owners o = {0};
 	struct tool_addr *addrs;
@@ -341,6 +344,9 @@ int tool_info(int argc, char **argv)
 			return tool_version();
 		case OPT_OWNERS:
 			owners_only = true;
+			break;
+		case OPT_PEERS:
+			chosen[INFO_PEERS] = any = true;
 			break;
 		case OPT_JSON:
 			json = true;
@@ -405,7 +411,7 @@ int tool_info(int argc, char **argv)
 		tool_json_text(top, "urds", urds_version());
 	}
 	for (i = 0; i < INFO_SECTIONS; i++) {
-		if (any && !chosen[i])
+		if (any ? !chosen[i] : i == INFO_PEERS && is_rds_info && !json)
 			continue;
 		if (json)
 			show_json(&info_sections[i], &o, top);

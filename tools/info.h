@@ -10,12 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define INFO_SECTIONS 8
+#define INFO_SECTIONS 9
+#define INFO_PEERS 8 /* the last one: urds's own, not rds-info's */
 
 struct json_object;
 
 struct info_section {
-	char letter;
+	char letter;	    /* 0: only a long option */
 	const char *option; /* its line in the option list */
 	const char *title;
 	const char *key;     /* in JSON */

@@ -38,7 +38,7 @@ static void addr(char out[INET6_ADDRSTRLEN], const uint8_t *p, bool six)
 		inet_ntop(AF_INET, six ? p + 12 : p, out, INET6_ADDRSTRLEN);
 }
 
-static void pair(struct info_pair *out, const uint8_t *local, const uint8_t *remote, bool six)
+void info_pair_get(struct info_pair *out, const uint8_t *local, const uint8_t *remote, bool six)
 {
 	addr(out->local, local, six);
 	addr(out->remote, remote, six);
@@ -51,7 +51,7 @@ struct info_connection info_connection_get(const uint8_t *e, bool six)
 	struct info_connection c = {
 		.next_tx = u64(e), .next_rx = u64(e + 8), .tos = six ? 0 : e[41]};
 
-	pair(&c.at, e + 16, e + (six ? 32 : 20), six);
+	info_pair_get(&c.at, e + 16, e + (six ? 32 : 20), six);
 	memcpy(c.transport, e + (six ? 48 : 24), sizeof(c.transport) - 1);
 	c.is_sending = flags & 1;
 	c.is_connecting = flags & 2;
@@ -64,7 +64,7 @@ struct info_message info_message_get(const uint8_t *e, bool six)
 {
 	struct info_message m = {.seq = u64(e), .bytes = u32(e + 8), .tos = e[six ? 49 : 25]};
 
-	pair(&m.at, e + 12, e + (six ? 28 : 16), six);
+	info_pair_get(&m.at, e + 12, e + (six ? 28 : 16), six);
 	m.at.local_port = port(e + (six ? 44 : 20));
 	m.at.remote_port = port(e + (six ? 46 : 22));
 	return m;
@@ -76,7 +76,7 @@ struct info_socket info_socket_get(const uint8_t *e, bool six)
 				.rcvbuf = u32(e + (six ? 40 : 16)),
 				.inode = u64(e + (six ? 44 : 20))};
 
-	pair(&s.at, e + 4, e + (six ? 20 : 8), six);
+	info_pair_get(&s.at, e + 4, e + (six ? 20 : 8), six);
 	s.at.local_port = port(e + (six ? 36 : 12));
 	s.at.remote_port = port(e + (six ? 38 : 14));
 	return s;
@@ -91,7 +91,7 @@ struct info_tcp info_tcp_get(const uint8_t *e, bool six)
 			     .expected_una = u32(rest + 20),
 			     .seen_una = u32(rest + 24)};
 
-	pair(&t.at, e, e + (six ? 18 : 6), six);
+	info_pair_get(&t.at, e, e + (six ? 18 : 6), six);
 	t.at.local_port = port(e + (six ? 16 : 4));
 	t.at.remote_port = port(e + (six ? 34 : 10));
 	return t;
@@ -109,7 +109,7 @@ struct info_ib info_ib_get(const uint8_t *e, bool six)
 			    .tos = tos[0],
 			    .sl = tos[1]};
 
-	pair(&b.at, e, e + (six ? 16 : 4), six);
+	info_pair_get(&b.at, e, e + (six ? 16 : 4), six);
 	inet_ntop(AF_INET6, gids, b.local_gid, sizeof(b.local_gid));
 	inet_ntop(AF_INET6, gids + 16, b.remote_gid, sizeof(b.remote_gid));
 	return b;

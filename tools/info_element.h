@@ -16,6 +16,9 @@ struct info_pair {
 	uint16_t local_port, remote_port; /* 0 where the table has none */
 };
 
+/* @six: both are 16 bytes, else 4. */
+void info_pair_get(struct info_pair *out, const uint8_t *local, const uint8_t *remote, bool six);
+
 struct info_connection {
 	struct info_pair at;
 	uint64_t next_tx, next_rx;

@@ -9,6 +9,7 @@
 
 #include "info_element.h"
 #include "json.h"
+#include "peer.h"
 #include "urds/urds.h"
 
 #define IB_CONNECTIONS 10008 /* RDMA: no source yet */
@@ -195,6 +196,16 @@ static void counters_json(const uint8_t *e, bool six, struct json_object *o)
 	tool_json_number(o, c.name, c.value);
 }
 
+static void peer_row(const uint8_t *e, bool six, int w, bool verbose)
+{
+	peers_row(e, w);
+}
+
+static void peer_json(const uint8_t *e, bool six, struct json_object *o)
+{
+	peers_json(e, o);
+}
+
 const struct info_section info_sections[INFO_SECTIONS] = {
 	{'I',
 	 "RDS IB connections",
@@ -292,4 +303,16 @@ const struct info_section info_sections[INFO_SECTIONS] = {
 	 messages_header,
 	 messages_row,
 	 messages_json},
+	[INFO_PEERS] = {0,
+			"peers",
+			"Peers",
+			"peers",
+			0,
+			URDS_INFO_PEERS,
+			0,
+			sizeof(struct urds_info_peer),
+			{0, 16},
+			peers_header,
+			peer_row,
+			peer_json},
 };
