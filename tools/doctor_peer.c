@@ -19,6 +19,8 @@
 #define LOOK_EVERY_NS 20000000u
 /* A ping that has no answer is sent again: with another one the owner tries anew. */
 #define PING_EVERY_NS 500000000u
+/* A peer that is connected and known, and has not answered a ping for so long, answers none. */
+#define PONG_PATIENCE_NS 1000000000u
 
 static const char remedy_filtered[] =
 	"look for a firewall on the way, on either host: TCP port 16385 has to be open in both directions";
@@ -32,6 +34,7 @@ struct run {
 	struct pinger from;
 	struct urds_info_peer before, now; /* of the table; zeros: not in it */
 	uint64_t start_date;
+	uint64_t known_ns; /* since when it is connected, and what it is is known; 0: not yet */
 };
 
 static void verdict(struct doctor_peer *p, enum doctor_verdict v, const char *remedy,
@@ -213,8 +216,8 @@ static bool judge_fault(struct run *r)
 	return false;
 }
 
-/* Return: true if it is known to work, and as what. */
-static bool judge_connection(struct run *r)
+/* Return: true if it is known to work, and as what. @is_last: nothing is waited for any more. */
+static bool judge_connection(struct run *r, bool is_last)
 {
 	struct doctor_peer *p = r->p;
 	bool is_self = tool_addr_same(&p->src, &p->dest), is_fresh;
@@ -224,8 +227,11 @@ static bool judge_connection(struct run *r)
 	is_fresh = r->now.up_since && r->now.up_since >= r->start_date;
 	if (is_self ? !p->rtt_ns : r->now.state != URDS_PEER_UP || r->now.end == URDS_PEER_UNKNOWN)
 		return false;
+	if (!r->known_ns)
+		r->known_ns = tool_now_ns();
 	/* What was connected before we came may be dead without anybody's knowing. */
-	if (!p->rtt_ns && !is_fresh)
+	if (!p->rtt_ns &&
+	    (!is_fresh || (!is_last && tool_now_ns() < r->known_ns + PONG_PATIENCE_NS)))
 		return false;
 	if (p->rtt_ns)
 		snprintf(ping, sizeof(ping), "a ping took %.3f ms", (double)p->rtt_ns / 1e6);
@@ -297,7 +303,13 @@ static void judge_rest(struct run *r)
 	struct doctor_peer *p = r->p;
 	bool is_new = has_new_fault(r) && !r->now.fault_is_over;
 
-	if (r->now.state == URDS_PEER_UP)
+	if (judge_connection(r, true))
+		return;
+	if (r->now.state == URDS_PEER_UP && r->now.up_since >= r->start_date)
+		tool_error(
+			"%s speaks RDS, and has not shown what it is within %.1f s: wait longer (-w)",
+			p->dest.text, (double)p->limit_ns / 1e9);
+	else if (r->now.state == URDS_PEER_UP)
 		verdict(p, DOCTOR_FILTERED, remedy_filtered,
 			"there is an older connection to it, and no ping is answered within %.1f s",
 			(double)p->limit_ns / 1e9);
@@ -349,7 +361,7 @@ static int try_rds(struct run *r)
 			r->p->rtt_ns = got.rtt_ns ? got.rtt_ns : 1;
 		if (look(r, &r->now) < 0)
 			return -1;
-		if (judge_connection(r) || judge_fault(r))
+		if (judge_connection(r, false) || judge_fault(r))
 			return 0;
 	}
 	judge_rest(r);

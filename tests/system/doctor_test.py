@@ -10,6 +10,7 @@ import socket
 import struct
 import tempfile
 import threading
+import time
 
 import urdstest as t
 from urdstest import check
@@ -79,7 +80,7 @@ def order(addr):
     return [int(x) for x in addr.split(".")]
 
 
-def kernel(addr, pings=True):
+def kernel(addr, pings=True, deaf=None):
     """What a 6.1 kernel does with a connection (docs/protocol/wire.md 5 to 9), as far as an empty node needs it."""
 
     def talk(c):
@@ -88,6 +89,8 @@ def kernel(addr, pings=True):
         while True:
             _, _, n, sport, dport, flags, *_ = HDR.unpack(get(c, HDR.size))
             get(c, n)
+            while deaf and deaf.is_set():
+                time.sleep(0.05)
             if dport == 0 and sport and flags != 1 and pings:
                 ext = b"\x05\x00\x08" if sport == 1 else b""  # NPATHS 8
                 c.sendall(HDR.pack(seq, 0, 0, 0, sport, 0, 0, b"", 0, ext))
@@ -181,6 +184,28 @@ def test_kernel_that_answers_no_pings():
     with Peer(MID, kernel(MID, pings=False)):
         got = ask(LOW, MID, limit=6 * t.SLOW)
         check(got["verdict"] == "kernel" and got["rtt_ns"] == 0 and "ping" in got["text"], got)
+
+
+def test_too_little_time_to_tell():
+    def map_only(c, _):
+        c.sendall(HDR.pack(0, 0, 8192, 0, 0, 1, 0, b"", 0, b"") + bytes(8192))
+        while c.recv(65536):
+            pass
+
+    with Peer(MID, map_only):
+        p = t.run("doctor", "-w", 1, "-I", LOW, MID)
+        check(p.rc == 1 and not p.out and "-w" in p.err, p)
+
+
+def test_connection_that_has_fallen_silent():
+    deaf = threading.Event()
+    with Peer(MID, kernel(MID, deaf=deaf)):
+        t.listen(LOW)
+        check(ask(LOW, MID, limit=6 * t.SLOW)["verdict"] == "kernel")
+        deaf.set()
+        got = ask(LOW, MID)
+        check(got["verdict"] == "filtered" and "older connection" in got["text"], got)
+        deaf.clear()
 
 
 def test_refused():
