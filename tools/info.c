@@ -11,10 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json.h"
 #include "tool.h"
 
 static const char help[] =
-	"usage: urds info [-acknrstvIT] [--owners] [ADDR]\n"
+	"usage: urds info [-acknrstvIT] [--peers] [--owners] [--json] [ADDR]\n"
 	"\n"
 	"Shows the state of the RDS processes of this user on this host, or of the one that owns ADDR:\n"
 	"\n"
@@ -25,20 +26,22 @@ static const char help[] =
 	"\n"
 	"  -a         always as wide as IPv6 addresses need (otherwise only when there are any)\n"
 	"  -v         more about IB connections\n"
+	"  --peers    peers: what is at the other end, since when, and the last error\n"
 	"  --owners   who owns which address, processes of other users included, and nothing else\n"
+	"  --json     the same as one JSON object (urds-info(1) lists its keys)\n"
 	"  --help     this text\n"
 	"  --version  the release\n"
 	"\n"
-	"Without a choice everything is shown, always in the order I T c k n r s t.\n"
+	"Without a choice everything is shown, always in the order I T c k n r s t\n"
+	"and then peers, which rds-info shows only when asked.\n"
 	"Exit status: 0, or 1 for bad usage or when there is no process to ask.\n";
 
-enum { OPT_HELP = 256, OPT_VERSION, OPT_OWNERS };
+enum { OPT_HELP = 256, OPT_VERSION, OPT_OWNERS, OPT_JSON, OPT_PEERS };
 
 static const struct option options[] = {
-	{"help", no_argument, NULL, OPT_HELP},
-	{"version", no_argument, NULL, OPT_VERSION},
-	{"owners", no_argument, NULL, OPT_OWNERS},
-	{NULL, 0, NULL, 0},
+	{"help", no_argument, NULL, OPT_HELP},	   {"version", no_argument, NULL, OPT_VERSION},
+	{"owners", no_argument, NULL, OPT_OWNERS}, {"json", no_argument, NULL, OPT_JSON},
+	{"peers", no_argument, NULL, OPT_PEERS},   {NULL, 0, NULL, 0},
 };
 
 struct owners {
@@ -63,7 +66,8 @@ static int usage(int letter)
 	fprintf(stderr, "%s version %s\nThe options are as follows ('%s --help' says more):\n",
 		tool_name, urds_version(), tool_name);
 	for (i = 0; i < INFO_SECTIONS; i++)
-		printf("    -%c %s\n", info_sections[i].letter, info_sections[i].option);
+		if (info_sections[i].letter)
+			printf("    -%c %s\n", info_sections[i].letter, info_sections[i].option);
 	return 1;
 }
 
@@ -158,11 +162,13 @@ static void add_up(struct rows *r)
 static void show(const struct info_section *s, const struct owners *o, bool all, bool verbose)
 {
 	struct rows r = {0};
-	bool six = false;
+	bool six = false, wide = all;
 	size_t i;
 
 	if (s->id6) {
-		six = rows_get(&r, o, s->id6, s->size6) && (all || has_ipv6(&r, s));
+		six = rows_get(&r, o, s->id6, s->size6);
+		wide = all || (six && has_ipv6(&r, s));
+		six = six && (wide || !s->id4);
 		if (!six)
 			free(r.e);
 	}
@@ -175,9 +181,36 @@ static void show(const struct info_section *s, const struct owners *o, bool all,
 	if (s->id4 == URDS_INFO_COUNTERS)
 		add_up(&r);
 	printf("\n%s:\n", s->title);
-	s->header(six || all ? 37 : 15);
+	s->header(wide ? 37 : 15);
 	for (i = 0; i < r.n; i++)
-		s->row(r.e + i * r.size, six, six || all ? 37 : 15, verbose);
+		s->row(r.e + i * r.size, six, wide ? 37 : 15, verbose);
+	free(r.e);
+}
+
+/* One section as a list, or as an object of counters; null if nobody has such a table. */
+static void show_json(const struct info_section *s, const struct owners *o, struct json_object *top)
+{
+	bool is_counters = s->id4 == URDS_INFO_COUNTERS, six;
+	struct json_object *to;
+	struct rows r = {0};
+	size_t i;
+
+	six = s->id6 && rows_get(&r, o, s->id6, s->size6);
+	if (!six)
+		free(r.e);
+	if (!six && !rows_get(&r, o, s->id4, s->size4)) {
+		if (r.err != ENOPROTOOPT)
+			tool_error("cannot read the %s of any owner: %s", s->option,
+				   strerror(r.err));
+		tool_json_null(top, s->key);
+		free(r.e);
+		return;
+	}
+	if (is_counters)
+		add_up(&r);
+	to = is_counters ? tool_json_object(top, s->key) : tool_json_list(top, s->key);
+	for (i = 0; i < r.n; i++)
+		s->json(r.e + i * r.size, six, is_counters ? to : tool_json_item(to));
 	free(r.e);
 }
 
@@ -241,6 +274,38 @@ static int nobody(const char *where)
 	return 1;
 }
 
+static void owner_json(struct json_object *o, const struct tool_addr *a,
+		       const struct urds_owner *who)
+{
+	tool_json_text(o, "addr", a->text);
+	tool_json_number(o, "pid", (uint64_t)who->pid);
+	tool_json_number(o, "uid", who->uid);
+	tool_json_text(o, "user", who->user);
+	tool_json_flag(o, "answered", who->answered);
+	if (who->answered) {
+		tool_json_text(o, "mode", who->mode);
+		tool_json_text(o, "version", who->version);
+	} else {
+		tool_json_null(o, "mode");
+		tool_json_null(o, "version");
+	}
+	tool_json_text(o, "program", who->program);
+}
+
+static int show_owners_json(const struct tool_addr *addrs, size_t n)
+{
+	struct json_object *top = tool_json_new(), *list;
+	struct urds_owner who;
+	size_t i;
+
+	tool_json_text(top, "urds", urds_version());
+	list = tool_json_list(top, "owners");
+	for (i = 0; i < n; i++)
+		if (urds_owner_ident(tool_sa(&addrs[i]), addrs[i].len, &who) == 0)
+			owner_json(tool_json_item(list), &addrs[i], &who);
+	return tool_json_print(top, true);
+}
+
 static int show_owners(const struct tool_addr *addrs, size_t n)
 {
 	struct urds_owner who;
@@ -261,7 +326,8 @@ static int show_owners(const struct tool_addr *addrs, size_t n)
 int tool_info(int argc, char **argv)
 {
 	bool chosen[INFO_SECTIONS] = {false}, any = false, all = false, verbose = false;
-	bool owners_only = false;
+	bool owners_only = false, json = false, is_rds_info = strcmp(tool_name, "rds-info") == 0;
+	struct json_object *top = NULL;
 	struct owners o = {0};
 	struct tool_addr *addrs;
 	struct tool_addr one;
@@ -278,6 +344,12 @@ int tool_info(int argc, char **argv)
 			return tool_version();
 		case OPT_OWNERS:
 			owners_only = true;
+			break;
+		case OPT_PEERS:
+			chosen[INFO_PEERS] = any = true;
+			break;
+		case OPT_JSON:
+			json = true;
 			break;
 		case 'a':
 			all = true;
@@ -321,7 +393,7 @@ int tool_info(int argc, char **argv)
 		goto done;
 	}
 	if (owners_only) {
-		rc = show_owners(addrs, n);
+		rc = json ? show_owners_json(addrs, n) : show_owners(addrs, n);
 		goto done;
 	}
 	for (i = 0; i < n; i++)
@@ -334,9 +406,20 @@ int tool_info(int argc, char **argv)
 		rc = nobody(where);
 		goto done;
 	}
-	for (i = 0; i < INFO_SECTIONS; i++)
-		if (!any || chosen[i])
+	if (json) {
+		top = tool_json_new();
+		tool_json_text(top, "urds", urds_version());
+	}
+	for (i = 0; i < INFO_SECTIONS; i++) {
+		if (any ? !chosen[i] : i == INFO_PEERS && is_rds_info && !json)
+			continue;
+		if (json)
+			show_json(&info_sections[i], &o, top);
+		else
 			show(&info_sections[i], &o, all, verbose);
+	}
+	if (json)
+		rc = tool_json_print(top, true);
 done:
 	free(o.addrs);
 	free(o.instances);

@@ -15,6 +15,7 @@ static const struct command {
 	{"ping", "urds ping", "rds-ping", tool_ping},
 	{"cat", "urds cat", NULL, tool_cat},
 	{"info", "urds info", "rds-info", tool_info},
+	{"doctor", "urds doctor", NULL, tool_doctor},
 	{"demo", "urds demo", NULL, tool_demo},
 	{"stress", "urds stress", "rds-stress", tool_stress},
 };
@@ -30,6 +31,8 @@ static const char help[] =
 	"  urds cat ADDR:PORT       send standard input to such a receiver\n"
 	"  urds info                connections, sockets, queues, counters (also: rds-info)\n"
 	"  urds stress              load a path and check every message (also: rds-stress)\n"
+	"  urds doctor              what would stop urds on this host\n"
+	"  urds doctor PEER         what is at PEER, or between it and us\n"
 	"  urds demo                two nodes on this machine, verified messages, cut connections\n"
 	"\n"
 	"'urds COMMAND --help' and urds-COMMAND(1) say more. Nothing here needs to run as root.\n";

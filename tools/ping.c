@@ -10,11 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json.h"
 #include "ping.h"
 #include "tool.h"
 
 static const char help[] =
-	"usage: urds ping [-c count] [-i interval] [-I source] [-Q tos] destination\n"
+	"usage: urds ping [-c count] [-i interval] [-I source] [-Q tos] [--json] destination\n"
 	"\n"
 	"Asks the RDS node at an address (IPv4, IPv6, or a name) for a sign of life.\n"
 	"\n"
@@ -23,6 +24,7 @@ static const char help[] =
 	"  -I source    local address to ping from; default: the one packets would leave from. An\n"
 	"               address that another process of yours owns is used through that process\n"
 	"  -Q tos       type of service; only 0\n"
+	"  --json       a JSON object on a line for each reply or error\n"
 	"  --help       this text\n"
 	"  --version    the release\n"
 	"\n"
@@ -31,6 +33,7 @@ static const char help[] =
 static const struct option options[] = {
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
+	{"json", no_argument, NULL, 'J'},
 	{NULL, 0, NULL, 0},
 };
 
@@ -50,7 +53,7 @@ struct run {
 	struct request slots[PING_SLOTS];
 	unsigned next;
 	unsigned long long sent, replies;
-	bool has_hinted;
+	bool has_hinted, is_json;
 };
 
 static int usage(const char *complaint)
@@ -85,9 +88,32 @@ static uint64_t interval(const char *text)
 	return 0;
 }
 
+static int line_json(struct run *r, const struct request *q, uint64_t rtt_ns,
+		     const struct tool_addr *from, int err)
+{
+	struct json_object *o = tool_json_new();
+
+	tool_json_number(o, "request", q->id);
+	tool_json_text(o, "destination", r->dest.text);
+	if (from) {
+		tool_json_number(o, "rtt_ns", rtt_ns);
+		tool_json_text(o, "from", from->text);
+		tool_json_flag(o, "duplicate", q->has_line);
+	}
+	if (err)
+		tool_json_text(o, "error", strerror(err));
+	return tool_json_print(o, false);
+}
+
 static void line(struct run *r, struct request *q, uint64_t rtt_ns, const struct tool_addr *from,
 		 int err)
 {
+	if (r->is_json) {
+		if (line_json(r, q, rtt_ns, from, err) != TOOL_OK)
+			exit(TOOL_FAILED);
+		q->has_line = true;
+		return;
+	}
 	printf(" %3llu:", q->id);
 	if (from) {
 		printf(" %llu usec", (unsigned long long)(rtt_ns / 1000));
@@ -237,6 +263,9 @@ int tool_ping(int argc, char **argv)
 					   optarg);
 				return 1;
 			}
+			break;
+		case 'J':
+			r.is_json = true;
 			break;
 		case 'h':
 			return tool_print(help);

@@ -19,6 +19,7 @@ enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
 int tool_listen(int argc, char **argv);
 int tool_ping(int argc, char **argv);
 int tool_cat(int argc, char **argv);
+int tool_doctor(int argc, char **argv);
 int tool_demo(int argc, char **argv);
 int tool_info(int argc, char **argv);
 int tool_stress(int argc, char **argv);

@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 #include "urds/errno.h"
+#include "urds/peer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,6 +53,7 @@ extern "C" {
 #define URDS_INFO6_RECV_MESSAGES 10014
 #define URDS_INFO6_SOCKETS 10015
 #define URDS_INFO6_TCP_SOCKETS 10016
+/* URDS_INFO_PEERS, urds's own: urds/peer.h */
 
 struct urds_ctx;
 struct urds_sock;

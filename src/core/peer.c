@@ -313,6 +313,7 @@ void urds_peer_heard(struct urds_peer *p, unsigned slot, bool has_probe, urds_ns
 		return;
 	s->heard = true;
 	s->tries = 0;
+	p->fault.is_over = true;
 	s->at = now;
 	p->is_proven = true;
 	if (!has_probe)
@@ -440,6 +441,7 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer,
 	if (p->ext && probe->has_urds && contradicts(p, slot, probe->incarnation)) {
 		act(out, URDS_ACT_UNDO, slot, 0);
 		act(out, URDS_ACT_DROP, slot, 0);
+		urds_fault_note(&p->fault, URDS_FAULT_MISPLACED, 0, now);
 		challenge(p, now, out);
 		return;
 	}
@@ -453,12 +455,14 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer,
 		if (s->kind != URDS_KIND_URDS) {
 			p->incarnation = probe->incarnation;
 			p->caps = probe->caps;
+			p->version = probe->urds_version;
 			set_kind(s, slot, URDS_KIND_URDS, out);
 		}
 	} else if (s->kind == URDS_KIND_UNKNOWN) {
 		set_kind(s, slot, URDS_KIND_KERNEL, out);
 	}
 	if (misplaced) {
+		urds_fault_note(&p->fault, URDS_FAULT_MISPLACED, 0, now);
 		act(out, URDS_ACT_UNDO, slot, 0);
 		act(out, URDS_ACT_DROP, slot, 0);
 		return;
@@ -529,8 +533,10 @@ void urds_peer_silence(struct urds_peer *p, unsigned slot, urds_ns silence, urds
 		return;
 	if ((p->challenged_slots & (1u << slot)) && now >= p->challenged + URDS_CHALLENGE_DEAD_NS)
 		limit = URDS_CHALLENGE_DEAD_NS;
-	if (silence >= limit)
+	if (silence >= limit) {
+		urds_fault_note_silence(&p->fault, URDS_FAULT_DEAD, silence, now);
 		act(out, URDS_ACT_DROP, slot, 0);
+	}
 }
 
 /* The UP slots were asked whether they live, because connections are parked or L knocked. */
@@ -541,15 +547,16 @@ static void tick_challenge(struct urds_peer *p, urds_ns now, struct urds_peer_ou
 	p->check_at = now + CHECK_EVERY_NS;
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		const struct urds_slot *s = urds_peer_slot(p, i);
+		bool is_mute;
 
 		/* An answer proves little, for it may be that to an earlier probe; an acknowledgement does. */
 		if (!(p->challenged_slots & (1u << i)))
 			continue;
 		/* Whoever comes to stay speaks at once; a program that only holds the connection does not. */
-		act(out,
-		    has_parked(p) && !s->heard && now >= s->at + URDS_STRANGER_NS ? URDS_ACT_DROP
-										  : URDS_ACT_CHECK,
-		    i, 0);
+		is_mute = has_parked(p) && !s->heard && now >= s->at + URDS_STRANGER_NS;
+		if (is_mute)
+			urds_fault_note(&p->fault, URDS_FAULT_MUTE, 0, now);
+		act(out, is_mute ? URDS_ACT_DROP : URDS_ACT_CHECK, i, 0);
 	}
 	if (!has_parked(p)) {
 		if (all_answered(p) || now >= p->challenged + URDS_CHALLENGE_END_NS)
@@ -634,6 +641,7 @@ void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t
 		case URDS_SLOT_KNOCKING:
 			if (now < s->at + URDS_DIAL_TIMEOUT_NS)
 				break;
+			urds_fault_note_silence(&p->fault, URDS_FAULT_NO_ANSWER, now - s->at, now);
 			act(out, URDS_ACT_HANG_UP, i, 0);
 			fail(s, now, rnd);
 			break;

@@ -15,6 +15,7 @@
 
 #include "core/limits.h"
 #include "core/buf.h"
+#include "core/fault.h"
 #include "wire/probe.h"
 
 enum urds_slot_state {
@@ -60,12 +61,14 @@ struct urds_peer {
 	urds_ns down_since;	    /* last loss of a proven connection */
 	uint32_t incarnation;	    /* of an urds peer; 0: not known */
 	uint32_t caps;
-	uint32_t parked_order; /* of the next one */
-	uint8_t npaths;	       /* agreed; 0: not known */
-	uint8_t spread;	       /* paths that senders use; 0: one */
-	uint8_t our_paths;     /* what we offer */
-	uint8_t answered;      /* slots that answered the challenge */
+	struct urds_fault_note fault; /* the last, of any slot */
+	uint32_t parked_order;	      /* of the next one */
+	uint8_t npaths;		      /* agreed; 0: not known */
+	uint8_t spread;		      /* paths that senders use; 0: one */
+	uint8_t our_paths;	      /* what we offer */
+	uint8_t answered;	      /* slots that answered the challenge */
 	uint8_t challenged_slots;
+	uint8_t version;    /* of an urds peer's extension */
 	bool has_sport_idx; /* source port modulo 8 is the slot (W5) */
 	bool ext;	    /* we speak the urds extension */
 	bool is_proven;	    /* some connection ever carried a header */

@@ -122,7 +122,7 @@ static void attach(struct peer *p, struct path *h, struct urds_link *l, struct t
 	atomic_store(&h->is_ending, false);
 	atomic_store(&h->ack_seen, 0);
 	atomic_store(&h->rx_ended, false);
-	h->is_heard = false;
+	h->is_heard = h->is_foreign = false;
 	h->end_by = URDS_NEVER;
 	urds_path_tx_up(&h->tx, hold, &us);
 	atomic_store(&h->link, l);
@@ -224,6 +224,7 @@ static void fail(struct peer *p, enum urds_peer_act a, unsigned slot, unsigned k
 		add(t, TODO_RESET, NULL, l);
 	else if (a == URDS_ACT_PROMOTE)
 		evict(p, k, TODO_RESET, t);
+	urds_fault_note(&p->core.fault, URDS_FAULT_DIAL, URDS_ENOMEM, urds_clock_ns());
 	if (a == URDS_ACT_ATTACH || a == URDS_ACT_PROMOTE)
 		urds_peer_down(&p->core, slot, urds_clock_ns(), urds_random64(), &more);
 	else if (a == URDS_ACT_DIAL || a == URDS_ACT_KNOCK)
@@ -406,9 +407,13 @@ static void dial(struct peer *p, struct path *h)
 		t->connect->close(close, URDS_CLOSE_NOW);
 	if (rc < 0) {
 		peer_drop(p);
-		PEER_EVENT(p, NULL,
-			   urds_peer_dialled(&p->core, h->slot, false, urds_clock_ns(),
-					     urds_random64(), &out));
+		PEER_EVENT(p, NULL, {
+			if (!off)
+				urds_fault_note(&p->core.fault, URDS_FAULT_DIAL, rc,
+						urds_clock_ns());
+			urds_peer_dialled(&p->core, h->slot, false, urds_clock_ns(),
+					  urds_random64(), &out);
+		});
 	}
 }
 
@@ -479,15 +484,32 @@ void path_probed(struct path *h, bool is_answer, const struct urds_probe *probe)
 		urds_peer_probed(&h->peer->core, h->slot, is_answer, probe, urds_clock_ns(), &out));
 }
 
+/* Rx role held: why did @l end? Not asked for one that we wanted to end: who wanted it has said why. */
+static enum urds_fault fault_of(const struct path *h, const struct urds_link *l)
+{
+	if (h->is_foreign || (!h->is_heard && h->rx.split.have > 0))
+		return URDS_FAULT_NOT_RDS;
+	if (l->end == URDS_LINK_EOF)
+		return h->is_heard ? URDS_FAULT_CLOSED : URDS_FAULT_CLOSED_EARLY;
+	return h->is_heard ? URDS_FAULT_LOST : URDS_FAULT_LOST_EARLY;
+}
+
 void path_end(struct path *h)
 {
 	struct peer *p = h->peer;
 	struct urds_link *l;
 	enum urds_close_how how = atomic_load(&h->must_drop) ? URDS_CLOSE_RESET : URDS_CLOSE_NOW;
 	uint64_t read = URDS_UNKNOWN;
+	enum urds_fault fault;
+	int err = 0;
 
 	path_role_take(h);
 	l = atomic_load(&h->link);
+	fault = fault_of(h, l);
+	if (urds_fault_has_errno(fault))
+		err = l->end_err ? l->end_err : -URDS_ECONNRESET;
+	if (how == URDS_CLOSE_RESET || atomic_load(&h->is_ending))
+		fault = URDS_FAULT_NONE;
 	if (atomic_load(&h->kind) == URDS_KIND_KERNEL && how == URDS_CLOSE_NOW &&
 	    l->end == URDS_LINK_EOF)
 		read = l->t->data->acked(
@@ -513,8 +535,11 @@ void path_end(struct path *h)
 	if (h->slot == 0)
 		peer_new_map(p,
 			     NULL); /* what it said of its ports may not hold any more (C2, C3) */
-	PEER_EVENT(p, NULL,
-		   urds_peer_down(&p->core, h->slot, urds_clock_ns(), urds_random64(), &out));
+	PEER_EVENT(p, NULL, {
+		if (fault != URDS_FAULT_NONE)
+			urds_fault_note(&p->core.fault, fault, err, urds_clock_ns());
+		urds_peer_down(&p->core, h->slot, urds_clock_ns(), urds_random64(), &out);
+	});
 }
 
 /* ---------------------------------------------------------------- parked connections */
@@ -629,6 +654,9 @@ static void on_connected(struct urds_link *l, int err)
 				put_answered(h, l);
 			if (err < 0 || is_stale)
 				add(&todo, TODO_CLOSE, NULL, l);
+			if (err < 0 && !is_stale)
+				urds_fault_note(&p->core.fault, URDS_FAULT_DIAL, err,
+						urds_clock_ns());
 			if (!is_stale)
 				urds_peer_dialled(&p->core, h->slot, err == 0, urds_clock_ns(),
 						  urds_random64(), &out);
@@ -720,12 +748,13 @@ unsigned peer_reset(struct peer *p)
 		if (!l)
 			continue;
 		n++;
-		if (atomic_load(&h->is_ending)) {
-			urds_lock_acquire(&p->lock);
+		urds_lock_acquire(&p->lock);
+		urds_fault_note(&p->core.fault, URDS_FAULT_RESET, 0, urds_clock_ns());
+		if (atomic_load(&h->is_ending))
 			h->end_by = urds_clock_ns() + URDS_SEC(5);
-			urds_lock_release(&p->lock);
+		urds_lock_release(&p->lock);
+		if (atomic_load(&h->is_ending))
 			peer_rearm(p, urds_clock_ns());
-		}
 		path_receive(h);
 	}
 	return n;

@@ -173,9 +173,10 @@ struct path {
 	struct urds_link *rx_link; /* rx role: the one read last; compared only */
 	_Atomic uint64_t
 		poll_key; /* rx role to write: of that one's events, or 0 (urds_poller_key()) */
-	bool rx_fresh;	/* rx role: not read to its end once: what was reported before is unknown */
-	bool is_heard;	/* rx role: a header has come on this connection */
-	bool rx_posted; /* rx role: the transport holds our buffers */
+	bool rx_fresh; /* rx role: not read to its end once: what was reported before is unknown */
+	bool is_heard; /* rx role: a header has come on this connection */
+	bool is_foreign;	       /* rx role: what came on it is not RDS */
+	bool rx_posted;		       /* rx role: the transport holds our buffers */
 	bool keeps_chunk;	       /* rx role: counted in ctx.kept_chunks */
 	_Atomic uint64_t rx_completed; /* bytes of a posted read, plus 1 */
 	_Atomic bool is_ending;	       /* orderly close under way: nothing is sent any more */

@@ -4,6 +4,9 @@
  */
 #include "runtime/engine.h"
 
+#include "platform/clock.h"
+#include "platform/errno.h"
+
 enum {
 	INFO_COUNTERS = 10000,
 	INFO_CONNECTIONS = 10001,
@@ -178,6 +181,63 @@ static void connection(struct peer *p, void *arg)
 	put(o, el);
 }
 
+/* The date of an instant, or 0; @date: of @now. */
+static uint64_t date_of(urds_ns at, urds_ns now, uint64_t date)
+{
+	if (at == 0 || at == URDS_NEVER)
+		return 0;
+	return at < now && now - at < date ? date - (now - at) : date;
+}
+
+static enum urds_peer_state state_of(const struct urds_slot *s)
+{
+	switch ((enum urds_slot_state)s->state) {
+	case URDS_SLOT_DIALLING:
+	case URDS_SLOT_KNOCKING:
+		return URDS_PEER_CONNECTING;
+	case URDS_SLOT_HELD:
+	case URDS_SLOT_UP:
+		return s->heard ? URDS_PEER_UP : URDS_PEER_SILENT;
+	case URDS_SLOT_DOWN:
+		break;
+	}
+	return URDS_PEER_DOWN;
+}
+
+_Static_assert((int)URDS_PEER_KERNEL == (int)URDS_KIND_KERNEL &&
+		       (int)URDS_PEER_URDS == (int)URDS_KIND_URDS,
+	       "one numbering");
+
+static void peer(struct peer *p, void *arg)
+{
+	struct urds_info_peer el = {.scope = p->core.remote.scope};
+	const struct urds_fault_note *f = &p->core.fault;
+	const struct urds_slot *s = &p->core.first;
+	uint64_t date = urds_wall_ns();
+	urds_ns now = urds_clock_ns();
+
+	memcpy(el.local, p->core.local.ip, sizeof el.local);
+	memcpy(el.remote, p->core.remote.ip, sizeof el.remote);
+	urds_lock_acquire(&p->lock);
+	el.state = (uint8_t)state_of(s);
+	el.end = s->kind;
+	el.version = s->kind == URDS_KIND_URDS ? p->core.version : 0;
+	el.up_since = el.state == URDS_PEER_UP ? date_of(s->at, now, date) : 0;
+	if (f->kind != URDS_FAULT_NONE) {
+		el.fault = f->kind;
+		el.fault_since = date_of(f->since, now, date);
+		el.fault_last = date_of(f->last, now, date);
+		el.fault_count = f->count;
+		el.fault_is_over = f->is_over;
+		if (urds_fault_has_errno((enum urds_fault)f->kind))
+			el.fault_errno = (uint32_t)urds_err_to_errno(f->detail);
+		else
+			el.fault_ms = f->detail * 10u;
+	}
+	urds_lock_release(&p->lock);
+	put(arg, (const uint8_t *)&el);
+}
+
 static void put_msg(struct out *o, uint64_t seq, uint32_t len, const struct urds_addr *l,
 		    uint16_t lport, const struct urds_addr *f, uint16_t fport)
 {
@@ -337,6 +397,8 @@ int engine_info_size(int id)
 		return 41;
 	case INFO6_TCP:
 		return 64;
+	case URDS_INFO_PEERS:
+		return sizeof(struct urds_info_peer);
 	default:
 		return -URDS_ENOPROTOOPT;
 	}
@@ -369,6 +431,9 @@ int engine_info(struct urds_ctx *e, int id, void *buf, size_t *len)
 	case INFO_TCP:
 	case INFO6_TCP:
 		peer_each(e, tcp, &o);
+		break;
+	case URDS_INFO_PEERS:
+		peer_each(e, peer, &o);
 		break;
 	default:
 		peer_each(e, messages, &o);

@@ -225,8 +225,10 @@ static int decode(struct path *h)
 		rc = urds_path_rx_next(&h->rx, &b);
 		handle(h, &b);
 	} while (rc > 0);
-	if (rc == -URDS_EPROTO)
+	if (rc == -URDS_EPROTO) {
+		h->is_foreign = true;
 		urds_count(h->peer->e, URDS_C_conn_protocol_error, 1);
+	}
 	return rc;
 }
 

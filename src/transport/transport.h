@@ -30,7 +30,7 @@ struct urds_listener;
 
 enum urds_link_end {
 	URDS_LINK_EOF,	 /* the other end closed its direction after all its bytes */
-	URDS_LINK_RESET, /* reset, timed out, or any other error: bytes may be missing */
+	URDS_LINK_RESET, /* reset, timed out, or any other error, end_err: bytes may be missing */
 };
 
 /* How rx() answered. */
@@ -70,7 +70,8 @@ struct urds_link {
 	struct urds_transport *t;
 	_Atomic(void *)
 		user; /* the sink's own: set by it, whatever calls are going on; never read by the transport */
-	bool is_given_up;	/* the sink's own too: it is about to close it */
+	bool is_given_up; /* the sink's own too: it is about to close it */
+	int16_t end_err; /* with URDS_LINK_RESET, for people: a negative urds_err, or 0: not known */
 	enum urds_link_end end; /* valid once rx answered ENDED */
 };
 

@@ -22,8 +22,8 @@ MAY_KNOW = {
     "urds": (),
     "sim": ("wire", "core"),
 }
-# One list of errors serves inside and outside.
-SHARED = {"include/urds/errno.h"}
+# One list of errors, and of what happens to peers, serves inside and outside.
+SHARED = {"include/urds/errno.h", "include/urds/peer.h"}
 # wire/ and core/ compute; whatever else they name would be a door to the system.
 PURE = ("wire", "core")
 PURE_SYSTEM = {"assert.h", "inttypes.h", "limits.h", "stdalign.h", "stdatomic.h", "stdbool.h", "stddef.h",

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """urds ping and rds-ping."""
+import errno
+import json
 import os
 import re
 import signal
@@ -55,6 +57,24 @@ def test_ipv6():
     p = t.run("ping", "-c", 2, "-i", "50ms", "::1")
     check(p.rc == 0, p)
     good_lines(p, 2)
+
+
+def test_json_lines():
+    t.listen("127.3.0.2")
+    p = t.run("ping", "--json", "-c", 3, "-i", "50ms", "-I", "127.3.0.1", "127.3.0.2")
+    got = [json.loads(line) for line in p.lines]
+    check(p.rc == 0 and not p.err and [o["request"] for o in got] == [1, 2, 3], p)
+    for o in got:
+        check(list(o) == ["request", "destination", "rtt_ns", "from", "duplicate"], o)
+        check(type(o["rtt_ns"]) is int and o["rtt_ns"] > 0 and o["from"] == o["destination"] == "127.3.0.2", o)
+        check(o["duplicate"] is False, o)
+
+
+def test_json_of_an_error():
+    p = t.run("ping", "--json", "-c", 1, "-i", "50ms", "-I", "127.3.0.1", "127.3.0.2", env={"URDS_PEERS": "10.0.0.0/8"})
+    got = [json.loads(line) for line in p.lines]
+    check(p.rc == 1 and len(got) == 1 and list(got[0]) == ["request", "destination", "error"], p)
+    check(got[0]["error"] == os.strerror(errno.EACCES), p)
 
 
 def test_silence_ends_with_count():

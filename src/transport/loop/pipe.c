@@ -163,6 +163,7 @@ static enum urds_rx_how rx(struct urds_link *base, const struct urds_iov *v, siz
 		how = URDS_RX_WAIT;
 		if (left > 0 && (p->is_fin || p->is_reset)) {
 			base->end = p->is_reset ? URDS_LINK_RESET : URDS_LINK_EOF;
+			base->end_err = p->is_reset ? -URDS_ECONNRESET : 0;
 			how = URDS_RX_ENDED;
 		}
 	}

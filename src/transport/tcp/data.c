@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "platform/addr.h"
+#include "platform/errno.h"
 
 #ifndef IOV_MAX
 #define IOV_MAX 1024
@@ -139,6 +140,7 @@ static enum urds_rx_how rx(struct urds_link *base, const struct urds_iov *v, siz
 	}
 	if (r < 0 && errno == EAGAIN)
 		return URDS_RX_WAIT;
+	base->end_err = (int16_t)(r < 0 ? -urds_err_from_errno(errno) : -URDS_ECONNRESET);
 	base->end = r == 0 && !atomic_load_explicit(&l->is_broken, memory_order_acquire)
 			    ? URDS_LINK_EOF
 			    : URDS_LINK_RESET;

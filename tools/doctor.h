@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * urds doctor: what would stop urds on this host, or between this host and a peer.
+ */
+#ifndef URDS_TOOLS_DOCTOR_H
+#define URDS_TOOLS_DOCTOR_H
+
+#include "tool.h"
+
+#define DOCTOR_PORT 16385u
+
+struct json_object;
+
+enum doctor_level { DOCTOR_OK, DOCTOR_WARN, DOCTOR_STOP };
+
+struct doctor {
+	const char *proc;	     /* "/proc", or another one */
+	const struct tool_addr *src; /* the address to be owned, or NULL: any */
+	struct json_object *checks;  /* NULL: as text */
+	bool stops;		     /* something of level STOP was said */
+};
+
+/* One finding of @check. @remedy: what to do, or NULL. */
+void doctor_say(struct doctor *d, enum doctor_level level, const char *check, const char *remedy,
+		const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/* ---- doctor_host.c, doctor_port.c: findings about this host */
+void doctor_host(struct doctor *d);
+void doctor_port(struct doctor *d, bool kernel_has_rds_tcp);
+
+/* ---- doctor_peer.c */
+enum doctor_verdict {
+	DOCTOR_NO_VERDICT, /* could not be found out; said why */
+	DOCTOR_NO_ROUTE,
+	DOCTOR_FILTERED,
+	DOCTOR_REFUSED,
+	DOCTOR_CLOSED,
+	DOCTOR_NOT_RDS,
+	DOCTOR_KERNEL,
+	DOCTOR_URDS,
+};
+
+struct doctor_peer {
+	struct tool_addr src, dest;
+	uint64_t limit_ns;
+	enum doctor_verdict verdict;
+	unsigned version;   /* of an urds end's extension; 0: not known */
+	char release[32];   /* of an urds end on this host, else empty */
+	uint64_t rtt_ns;    /* of its answer to a ping; 0: none came */
+	char text[384];	    /* a sentence: what was seen */
+	const char *remedy; /* or NULL */
+};
+
+/* @p: src, dest, limit_ns are set. */
+void doctor_peer(struct doctor_peer *p);
+
+/* ---- doctor_try.c: TCP alone */
+enum doctor_try {
+	DOCTOR_TRY_ERROR, /* of this host; errno */
+	DOCTOR_TRY_NO_ROUTE,
+	DOCTOR_TRY_NO_ANSWER,
+	DOCTOR_TRY_REFUSED,
+	DOCTOR_TRY_CLOSED, /* accepted, and closed or reset */
+	DOCTOR_TRY_TALKS,  /* accepted, and something came */
+	DOCTOR_TRY_MUTE,   /* accepted, and nothing came */
+};
+
+/* Connects from @src and sends nothing. */
+enum doctor_try doctor_try(const struct tool_addr *src, const struct tool_addr *dest,
+			   uint64_t limit_ns);
+
+#endif
