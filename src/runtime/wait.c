@@ -118,16 +118,38 @@ static void nap(struct urds_ctx *e, urds_ns until)
 	urds_doorbell_disarm(&e->loop_bell);
 }
 
-/* Rings bring everyone out of the poller; they are taken by the one they are for. If that one is not there, it will
- * look before it comes again. */
+/* Rings bring everyone out of the poller; they are taken by the one they are for. If that one is not there, anybody
+ * takes them, for it will look before it comes again. It may come between that look and the taking, and be rung for
+ * anew: so the taker looks again, and rings for it. Return: was it taken? */
+static bool take_for(struct urds_wake *w, bool (*is_there)(struct urds_ctx *e), struct urds_ctx *e)
+{
+	if (is_there(e))
+		return false;
+	urds_wake_take(w);
+	if (!is_there(e))
+		return true;
+	urds_wake_ring(w);
+	return false;
+}
+
+/* A leader that was replaced may still be in the poller: the loop thread leaves its ring there for a while. */
+static bool leader_is_there(struct urds_ctx *e)
+{
+	return atomic_load(&e->lead_inside) || (atomic_load(&e->lead_lost) && !me.takes_lead);
+}
+
+static bool loop_is_there(struct urds_ctx *e)
+{
+	return atomic_load(&e->loop_polls);
+}
+
 void lead_rung(struct urds_wake *w)
 {
 	struct urds_ctx *e = urds_container_of(w, struct urds_ctx, lead_wake);
 
-	if (me.leads == e || me.takes_lead ||
-	    (!atomic_load(&e->lead_inside) && !atomic_load(&e->lead_lost)))
+	if (me.leads == e)
 		urds_wake_take(w);
-	else
+	else if (!take_for(w, leader_is_there, e))
 		me.saw_lead = true;
 }
 
@@ -135,8 +157,10 @@ void loop_rung(struct urds_wake *w)
 {
 	struct urds_ctx *e = urds_container_of(w, struct urds_ctx, loop_wake);
 
-	if (me.is_loop || !atomic_load(&e->loop_polls))
+	if (me.is_loop)
 		urds_wake_take(w);
+	else
+		take_for(w, loop_is_there, e);
 }
 
 void engine_kick(struct urds_ctx *e)
@@ -232,15 +256,16 @@ void loop_main(void *arg)
 			run_all(e);
 			continue;
 		}
+		limit = mind_leader(e, &missed, now);
 		if (!atomic_load(&e->watchers) && atomic_exchange(&e->is_busy, false)) {
 			/* Callers that never block see to their own connections; the others' turn comes
 			 * every so often. */
 			atomic_store(&e->loop_polls, 0);
 			engine_drive(e);
+			me.takes_lead = me.saw_lead = false;
 			nap(e, urds_clock_ns() + BUSY_NS);
 			continue;
 		}
-		limit = mind_leader(e, &missed, now);
 		poll_once(e, now, urds_tcp_is_starved(e->tcp) ? shorter(limit, STARVED_NS) : limit);
 		atomic_store(&e->loop_polls, 0);
 		run_all(e);

@@ -297,70 +297,6 @@ static void both_ways_with_small_buffers(void)
 }
 PAIR(both_ways_with_small_buffers)
 
-static void *recv_one(void *arg)
-{
-	struct worker *w = arg;
-	uint8_t b[8];
-
-	EXPECT(urds_recv(w->s, b, sizeof b, 0) == 1, errno);
-	w->count = now_ns();
-	return NULL;
-}
-
-static bool is_led_from_inside(struct urds_ctx *e)
-{
-	return atomic_load(&e->leader) && atomic_load(&e->lead_inside);
-}
-
-/* Is some call asleep on its futex, or as good as? */
-static bool has_sleeper(struct urds_ctx *e)
-{
-	bool has;
-
-	urds_lock_acquire(&e->sleepers_lock);
-	has = e->sleepers && (atomic_load(&e->sleepers->req.state) & URDS_REQUEST_WAITER);
-	urds_lock_release(&e->sleepers_lock);
-	return has;
-}
-
-/* A call that slept, and then became the leader, comes out when another thread completes it, not when a
- * timer or its relief rings next (9 ms to 110 ms later). The best of several rounds: this machine may be busy. */
-static void promoted_leader_is_woken(void)
-{
-	struct urds_sock *r[2], *s;
-	uint64_t best = UINT64_MAX;
-
-	variant = LOOP;
-	two_open();
-	s = sock_at(ca, ip_a, 5000);
-	r[0] = sock_at(ca, ip_b, 4000);
-	r[1] = sock_at(ca, ip_b, 4001);
-	CHECK(s && r[0] && r[1]);
-	for (unsigned round = 0; round < 10; round++) {
-		struct worker w[2] = {{.s = r[0]}, {.s = r[1]}};
-		uint64_t sent;
-
-		start(&w[0], recv_one);
-		EVENTUALLY(is_led_from_inside(ca));
-		start(&w[1], recv_one);
-		EVENTUALLY(has_sleeper(ca));
-		CHECK_EQ(send4(s, "1", 1, 0, ip_b, 4000), 1);
-		pthread_join(w[0].id, NULL);
-		/* If the first was relieved meanwhile there is no leader any more, and nothing to see. */
-		for (uint64_t end = now_ns() + 200000000;
-		     !is_led_from_inside(ca) && now_ns() < end;)
-			nap_ms(1);
-		sent = now_ns();
-		CHECK_EQ(send4(s, "2", 1, 0, ip_b, 4001), 1);
-		pthread_join(w[1].id, NULL);
-		best = w[1].count - sent < best ? w[1].count - sent : best;
-	}
-	CHECK_THREADS();
-	printf("# woken after %llu us\n", (unsigned long long)best / 1000);
-	CHECK(best < 4000000);
-	two_close();
-}
-
 /* In memory nobody else is told of what one end does: a call that leaves something to the other end sees to it before it
  * returns. The flusher may be at the same; not in most rounds. */
 static void nothing_is_left_in_memory(void)
@@ -864,7 +800,6 @@ int main(int argc, char **argv)
 	RUN_PAIR(ping_pong_of_many);
 	RUN_PAIR(spinning_neighbours);
 	RUN_PAIR(both_ways_with_small_buffers);
-	T_RUN(promoted_leader_is_woken);
 	T_RUN(nothing_is_left_in_memory);
 	RUN_PAIR(close_under_traffic);
 	RUN_PAIR(eintr_storm);
