@@ -13,13 +13,12 @@ void __real_urds_wake_take(struct urds_wake *w);
 void __wrap_urds_wake_take(struct urds_wake *w);
 
 /* What happens between the look whether somebody is there and the taking. */
-static void (*meanwhile)(struct urds_ctx *e);
+static void (*_Atomic meanwhile)(struct urds_ctx *e);
 
 void __wrap_urds_wake_take(struct urds_wake *w)
 {
-	void (*fn)(struct urds_ctx *) = meanwhile;
+	void (*fn)(struct urds_ctx *) = atomic_exchange(&meanwhile, NULL);
 
-	meanwhile = NULL;
 	if (fn)
 		fn(ca);
 	__real_urds_wake_take(w);
@@ -77,9 +76,9 @@ static void leader_that_comes_as_a_ring_is_taken_has_its_own(void)
 	ca = ctx_open(0);
 	CHECK(ca);
 	urds_wake_ring(&ca->lead_wake); /* late, and for one who has gone */
-	meanwhile = leader_comes_and_is_rung;
+	atomic_store(&meanwhile, leader_comes_and_is_rung);
 	lead_rung(&ca->lead_wake);
-	CHECK(!meanwhile);
+	CHECK(!atomic_load(&meanwhile));
 	CHECK(is_rung(&ca->lead_wake));
 	atomic_store(&ca->lead_inside, false);
 	CHECK_EQ(urds_shutdown(ca), 0);
@@ -90,9 +89,9 @@ static void loop_that_comes_as_a_ring_is_taken_has_its_own(void)
 	ca = ctx_open(0);
 	CHECK(ca);
 	urds_wake_ring(&ca->loop_wake);
-	meanwhile = loop_comes_and_is_rung;
+	atomic_store(&meanwhile, loop_comes_and_is_rung);
 	loop_rung(&ca->loop_wake);
-	CHECK(!meanwhile);
+	CHECK(!atomic_load(&meanwhile));
 	CHECK(is_rung(&ca->loop_wake));
 	atomic_store(&ca->loop_polls, 0);
 	CHECK_EQ(urds_shutdown(ca), 0);
