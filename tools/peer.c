@@ -25,22 +25,6 @@ static const char *const ends[] = {
 	[URDS_PEER_URDS] = "urds",
 };
 
-static const struct {
-	const char *word, *text;
-} faults[] = {
-	[URDS_FAULT_DIAL] = {"dial", NULL},
-	[URDS_FAULT_NO_ANSWER] = {"no_answer", "no answer to a connection attempt for"},
-	[URDS_FAULT_DEAD] = {"dead", "no answer for"},
-	[URDS_FAULT_LOST] = {"lost", NULL},
-	[URDS_FAULT_LOST_EARLY] = {"lost_early", NULL},
-	[URDS_FAULT_CLOSED] = {"closed", "closed by peer"},
-	[URDS_FAULT_CLOSED_EARLY] = {"closed_early", "closed by peer before it said anything"},
-	[URDS_FAULT_NOT_RDS] = {"not_rds", "what answers there does not speak RDS"},
-	[URDS_FAULT_MUTE] = {"mute", "it connected and said nothing, while others waited"},
-	[URDS_FAULT_MISPLACED] = {"misplaced", "another connection of the peer took its place"},
-	[URDS_FAULT_RESET] = {"reset", "reset on request of this host"},
-};
-
 #define COUNT(v) (sizeof(v) / sizeof((v)[0]))
 
 const char *peer_state(const struct urds_info_peer *p)
@@ -51,48 +35,6 @@ const char *peer_state(const struct urds_info_peer *p)
 const char *peer_end(const struct urds_info_peer *p)
 {
 	return p->end < COUNT(ends) ? ends[p->end] : "unknown";
-}
-
-const char *peer_fault_word(const struct urds_info_peer *p)
-{
-	if (p->fault == URDS_FAULT_NONE)
-		return NULL;
-	return p->fault < COUNT(faults) ? faults[p->fault].word : "unknown";
-}
-
-/* What the system says of errors of connections, in the words people look for. */
-static const char *error_text(int err, char *buf, size_t cap)
-{
-	switch (err) {
-	case ECONNREFUSED:
-		return "connection refused";
-	case ECONNRESET:
-		return "reset by peer";
-	case EHOSTUNREACH:
-		return "no route to host";
-	case ETIMEDOUT:
-		return "no answer: TCP gave up";
-	default:
-		snprintf(buf, cap, "%s", strerror(err));
-		return buf;
-	}
-}
-
-const char *peer_fault(const struct urds_info_peer *p, char *buf, size_t cap)
-{
-	char err[128];
-
-	if (p->fault >= COUNT(faults))
-		snprintf(buf, cap, "fault %u, which this release does not know", p->fault);
-	else if (p->fault_errno)
-		snprintf(buf, cap, "%s%s", error_text((int)p->fault_errno, err, sizeof(err)),
-			 p->fault == URDS_FAULT_LOST_EARLY ? " before it said anything" : "");
-	else if (p->fault_ms)
-		snprintf(buf, cap, "%s %.*f s", faults[p->fault].text, p->fault_ms < 10000 ? 1 : 0,
-			 p->fault_ms / 1000.0);
-	else
-		snprintf(buf, cap, "%s", faults[p->fault].text ? faults[p->fault].text : "unknown");
-	return buf;
 }
 
 const char *peer_date(uint64_t ns, char *buf, size_t cap)
@@ -125,7 +67,7 @@ void peers_row(const uint8_t *e, int w)
 		printf("-\n");
 		return;
 	}
-	printf("%s, since %s", peer_fault(&p, fault, sizeof(fault)),
+	printf("%s, since %s", urds_peer_fault_text(&p, fault, sizeof(fault)),
 	       peer_date(p.fault_since, since, sizeof(since)));
 	if (p.fault_count > 1)
 		printf(", %u times, last %s", p.fault_count,
@@ -154,8 +96,8 @@ void peers_json(const uint8_t *e, struct json_object *o)
 		return;
 	}
 	f = tool_json_object(o, "last_error");
-	tool_json_text(f, "what", peer_fault_word(&p));
-	tool_json_text(f, "text", peer_fault(&p, text, sizeof(text)));
+	tool_json_text(f, "what", urds_peer_fault_word(&p));
+	tool_json_text(f, "text", urds_peer_fault_text(&p, text, sizeof(text)));
 	tool_json_number(f, "errno", p.fault_errno);
 	tool_json_number(f, "silent_ms", p.fault_ms);
 	tool_json_number(f, "since_ns", p.fault_since);

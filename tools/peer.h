@@ -8,18 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "urds/peer.h"
+#include "urds/urds.h"
 
 struct json_object;
 
 /* "up", "kernel": never NULL, for numbers of a later release too. */
 const char *peer_state(const struct urds_info_peer *p);
 const char *peer_end(const struct urds_info_peer *p);
-/* One word for programs: "dial", "not_rds"; NULL: no fault. */
-const char *peer_fault_word(const struct urds_info_peer *p);
-/* "connection refused", "no answer for 25 s". */
-const char *peer_fault(const struct urds_info_peer *p, char *buf, size_t cap);
-
 /* "2026-11-30 07:12:45", local time. */
 const char *peer_date(uint64_t ns, char *buf, size_t cap);
 

@@ -204,6 +204,12 @@ URDS_API int urds_reset(struct urds_ctx *ctx, const struct sockaddr *local,
 
 URDS_API const char *urds_version(void);
 
+/* The last error of a peer, @p->fault: one word, for programs ("none", "dial", "no_answer", "dead", "lost", "lost_early", "closed",
+ * "closed_early", "not_rds", "mute", "misplaced", "reset"; "unknown" for one that is newer than this library); and a phrase for people,
+ * terminated, cut if it does not fit in @cap bytes. Return: the word, constant; @buf. Any thread. */
+URDS_API const char *urds_peer_fault_word(const struct urds_info_peer *p);
+URDS_API char *urds_peer_fault_text(const struct urds_info_peer *p, char *buf, size_t cap);
+
 #ifdef __cplusplus
 }
 #endif

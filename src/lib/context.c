@@ -14,8 +14,10 @@
 #include <unistd.h>
 
 #include "lib/record.h"
+#include "lib/settings.h"
 #include "platform/addr.h"
 #include "platform/errno.h"
+#include "runtime/eventlog.h"
 
 static _Thread_local int last_err;
 static _Thread_local char reason[512];
@@ -32,6 +34,8 @@ int urds_fail(int err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(reason, sizeof reason, fmt, ap);
 	va_end(ap);
+	if (eventlog_wants(EVENTLOG_INFO))
+		urds_log_call(err, reason);
 	errno = urds_err_to_errno(err);
 	return -1;
 }
@@ -82,84 +86,6 @@ static void drop_record(void *record)
 
 /* ---------------------------------------------------------------- open and close */
 
-/* @rc: set on failure, with the reason. */
-static uint64_t env_number(const char *name, uint64_t otherwise, uint64_t max, int *rc)
-{
-	const char *text = getenv(name);
-	char *end;
-	unsigned long long v;
-
-	if (!text || !*text)
-		return otherwise;
-	errno = 0;
-	v = strtoull(text, &end, 0);
-	if (!*end && errno == 0 && v <= max && !strchr(text, '-'))
-		return v;
-	*rc = urds_fail(URDS_EINVAL,
-			"urds_open: %s=%s (environment): it must be a number from 0 to %" PRIu64,
-			name, text, max);
-	return otherwise;
-}
-
-/* One of the networks, @len bytes of @text: 0 or -URDS_EINVAL. */
-static int parse_net(const char *text, size_t len, struct urds_net *out)
-{
-	char one[URDS_ADDR_STRLEN + 4], *slash, *end;
-	unsigned long bits;
-
-	if (len >= sizeof one)
-		return -URDS_EINVAL;
-	memcpy(one, text, len);
-	one[len] = 0;
-	slash = strchr(one, '/');
-	if (slash)
-		*slash = 0;
-	if (urds_addr_parse(&out->addr, one) < 0 || out->addr.scope != 0)
-		return -URDS_EINVAL;
-	out->bits = 128;
-	if (!slash)
-		return 0;
-	bits = strtoul(slash + 1, &end, 10);
-	if (slash[1] < '0' || slash[1] > '9' || *end)
-		return -URDS_EINVAL;
-	if (urds_addr_is_v4(&out->addr))
-		bits = bits <= 32 ? bits + 96 : 129;
-	if (bits > 128)
-		return -URDS_EINVAL;
-	out->bits = (uint8_t)bits;
-	return 0;
-}
-
-/* Return: 0 or -1 after urds_fail(). *nets: from malloc(). */
-static int parse_nets(const char *text, const char *who, struct urds_net **nets, size_t *n)
-{
-	size_t max = 1;
-
-	*nets = NULL;
-	*n = 0;
-	if (!text || !*text)
-		return 0;
-	for (const char *c = text; *c; c++)
-		max += *c == ',';
-	*nets = calloc(max, sizeof **nets);
-	if (!*nets)
-		return urds_fail(URDS_ENOMEM, "urds_open: out of memory");
-	for (const char *at = text;; at++) {
-		size_t len = strcspn(at, ",");
-
-		if (parse_net(at, len, &(*nets)[(*n)++]) < 0) {
-			free(*nets);
-			return urds_fail(URDS_EINVAL,
-					 "urds_open: %s=%s: '%.*s' is no network: give ADDRESS or "
-					 "ADDRESS/BITS, with commas between several",
-					 who, text, (int)len, at);
-		}
-		at += len;
-		if (!*at)
-			return 0;
-	}
-}
-
 static uint64_t memory_default(void)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -169,37 +95,37 @@ static uint64_t memory_default(void)
 	return (uint64_t)pages * (uint64_t)size / 4;
 }
 
-int urds_open(const struct urds_config *user, struct urds_ctx **out)
+/* @from: where they are from, or NULL: the program. */
+static int check(const struct urds_config *c, struct urds_settings *from)
 {
-	struct urds_config c = {0};
-	struct engine_config cfg;
-	int rc, cancel;
+	if (c->paths > URDS_PATHS_MAX || (c->paths & (c->paths - 1)))
+		return urds_fail(URDS_EINVAL, "urds_open: %s = %u: it must be 1, 2, 4 or 8",
+				 urds_settings_name(from, URDS_SET_PATHS), c->paths);
+	if (c->tcp_port > 65535)
+		return urds_fail(URDS_EINVAL, "urds_open: tcp_port = %u: no such port",
+				 c->tcp_port);
+	return 0;
+}
 
-	if (user) {
-		if (user->size < offsetof(struct urds_config, reserved) || user->size > sizeof c)
-			return urds_fail(
-				URDS_EINVAL,
-				"urds_open: config size %zu is not one this library knows (%zu): set "
-				"size = sizeof(struct urds_config)",
-				user->size, sizeof c);
+/* What the program, the environment and the file say. Return: 0 or -1 after urds_fail(). */
+static int configure(const struct urds_config *user, struct urds_settings *settings,
+		     struct engine_config *cfg)
+{
+	struct urds_settings *from = user ? NULL : settings;
+	struct urds_config c = {0};
+
+	if (user && (user->size < offsetof(struct urds_config, reserved) || user->size > sizeof c))
+		return urds_fail(
+			URDS_EINVAL,
+			"urds_open: config size %zu is not one this library knows (%zu): set "
+			"size = sizeof(struct urds_config)",
+			user->size, sizeof c);
+	if (user)
 		memcpy(&c, user, user->size);
-	} else {
-		rc = 0;
-		c.flags = env_number("URDS_EXT", 1, 1, &rc) ? 0 : URDS_CONFIG_NO_EXT;
-		c.flags |= env_number("URDS_SPIN", 1, 1, &rc) ? 0 : URDS_CONFIG_NO_SPIN;
-		c.paths = (uint32_t)env_number("URDS_PATHS", 0, URDS_PATHS_MAX, &rc);
-		c.spin_us = (uint32_t)env_number("URDS_SPIN_US", 0, UINT32_MAX, &rc);
-		c.memory_max = env_number("URDS_MEMORY", 0, UINT64_MAX, &rc);
-		c.peers = getenv("URDS_PEERS");
-		if (rc < 0)
-			return rc;
-	}
-	if (c.paths > URDS_PATHS_MAX || (c.paths & (c.paths - 1)))
-		return urds_fail(URDS_EINVAL, "urds_open: %s %u: it must be 1, 2, 4 or 8",
-				 user ? "paths =" : "the environment's URDS_PATHS =", c.paths);
-	if (c.tcp_port > 65535)
-		return urds_fail(URDS_EINVAL, "urds_open: tcp_port = %u: no such port", c.tcp_port);
-	cfg = (struct engine_config){
+	if (urds_settings_read(settings, !user) < 0 || urds_log_setup(settings) < 0 ||
+	    (!user && urds_settings_config(settings, &c) < 0) || check(&c, from) < 0)
+		return -1;
+	*cfg = (struct engine_config){
 		.ext = !(c.flags & URDS_CONFIG_NO_EXT),
 		.spin = !(c.flags & URDS_CONFIG_NO_SPIN),
 		.record = !(c.flags & URDS_CONFIG_NO_RECORD),
@@ -210,16 +136,29 @@ int urds_open(const struct urds_config *user, struct urds_ctx **out)
 		.rest_ns = URDS_REST_NS,
 		.memory_max = c.memory_max ? c.memory_max : memory_default(),
 	};
-	if (parse_nets(c.peers, user ? "peers" : "URDS_PEERS", &cfg.nets, &cfg.nnets) < 0)
-		return -1;
-	/* It reads a file with the C library's functions, where a thread could be cancelled. */
+	return urds_settings_nets(c.peers, from, &cfg->nets, &cfg->nnets);
+}
+
+int urds_open(const struct urds_config *user, struct urds_ctx **out)
+{
+	struct urds_settings settings = {0};
+	struct engine_config cfg;
+	int rc, cancel;
+
+	/* It reads files with the C library's functions, where a thread could be cancelled. */
 	cancel = urds_cancel_off();
-	rc = engine_new(&cfg, out);
-	urds_cancel_back(cancel);
-	if (rc < 0) {
-		free(cfg.nets);
-		return urds_fail(-rc, "urds_open: out of memory or descriptors");
+	rc = configure(user, &settings, &cfg);
+	urds_settings_free(&settings);
+	if (rc == 0) {
+		rc = engine_new(&cfg, out);
+		if (rc < 0) {
+			free(cfg.nets);
+			rc = urds_fail(-rc, "urds_open: out of memory or descriptors");
+		}
 	}
+	urds_cancel_back(cancel);
+	if (rc < 0)
+		return rc;
 	(*out)->take_record = take_record;
 	(*out)->drop_record = drop_record;
 	(*out)->stop_records = urds_record_stop;

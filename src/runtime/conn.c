@@ -6,7 +6,9 @@
  * peer (dialling, closing, transmitting) is listed and done after the lock is released, because a
  * transport may answer at once.
  */
+#include "runtime/conn_news.h"
 #include "runtime/engine.h"
+#include "runtime/eventlog.h"
 
 #include <assert.h>
 
@@ -321,10 +323,14 @@ static void do_todo(struct peer *p, struct todo *t);
 	do {                                         \
 		struct urds_peer_out out = {0};      \
 		struct todo todo = {0};              \
+		struct conn_news news;               \
 		urds_lock_acquire(&(p)->lock);       \
+		conn_news_begin(&news, (p));         \
 		call;                                \
 		carry_out((p), &out, (link), &todo); \
+		conn_news_end(&news, (p));           \
 		urds_lock_release(&(p)->lock);       \
+		conn_news_tell(&news);               \
 		do_todo((p), &todo);                 \
 		peer_rearm((p), urds_clock_ns());    \
 	} while (0)
@@ -381,13 +387,22 @@ static void dial(struct peer *p, struct path *h)
 	bool off = atomic_load(&p->e->is_closing);
 	int lane = urds_peer_dials(&p->core) ? h->slot : -1;
 	struct dial_call call = {0};
+	bool has_pending, is_proven;
 	int rc;
 
 	peer_hold(p); /* until on_closed() */
 	urds_lock_acquire(&p->lock);
 	call.next = h->dials;
 	h->dials = &call;
+	has_pending = peer_pending(p) != 0;
+	is_proven = p->core.is_proven;
 	urds_lock_release(&p->lock);
+	if (!off)
+		eventlog(EVENTLOG_INFO, lane < 0 ? "knock" : "connect", &p->core.local,
+			 &p->core.remote, " path=%u reason=\"%s\"", h->slot,
+			 has_pending ? "messages wait"
+			 : is_proven ? "the last one was lost"
+				     : "the peer asks for it");
 	rc = off ? -URDS_ECANCELED
 		 : t->connect->dial(t, &p->core.local, &p->core.remote, lane, marked(p, h->slot),
 				    &l);
@@ -671,16 +686,21 @@ static void on_accept(struct urds_listener *ls, struct urds_link *l, const struc
 	struct node *n = ls->user;
 	struct urds_ctx *e = n->e;
 	struct peer *p = NULL;
-	bool ours;
+	bool ours, is_allowed = peer_is_allowed(e, from);
 
 	urds_rwlock_read_acquire(&e->table);
 	/* Our own addresses talk in memory; a TCP connection between two of them is a stranger's. */
 	ours = ls == n->tcp && node_find(e, from) != NULL;
 	urds_rwlock_read_release(&e->table);
-	if (!ours && !atomic_load(&e->is_closing) && peer_is_allowed(e, from))
+	if (!ours && !atomic_load(&e->is_closing) && is_allowed)
 		p = peer_get(n, from);
 	if (!p) {
 		urds_count(e, URDS_C_conn_refused, 1);
+		eventlog(EVENTLOG_WARN, "refused", &n->addr, from, " reason=\"%s\"",
+			 ours	       ? "a TCP connection from an address of this process"
+			 : !is_allowed ? "in none of the networks of URDS_PEERS"
+			 : atomic_load(&e->is_closing) ? "this process ends"
+						       : "no room for another peer");
 		l->t->connect->close(l, URDS_CLOSE_RESET);
 		return;
 	}
@@ -729,6 +749,7 @@ unsigned peer_reset(struct peer *p)
 
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
 		struct path *h = peer_path_get(p, i, true);
+		struct conn_news news;
 		struct urds_link *l;
 
 		if (!h)
@@ -749,10 +770,13 @@ unsigned peer_reset(struct peer *p)
 			continue;
 		n++;
 		urds_lock_acquire(&p->lock);
+		conn_news_begin(&news, p);
 		urds_fault_note(&p->core.fault, URDS_FAULT_RESET, 0, urds_clock_ns());
+		conn_news_end(&news, p);
 		if (atomic_load(&h->is_ending))
 			h->end_by = urds_clock_ns() + URDS_SEC(5);
 		urds_lock_release(&p->lock);
+		conn_news_tell(&news);
 		if (atomic_load(&h->is_ending))
 			peer_rearm(p, urds_clock_ns());
 		path_receive(h);

@@ -535,6 +535,9 @@ void sock_token(struct urds_sock *s);
 void sock_close_fds(struct urds_sock *s);
 
 /* ---- info.c */
+struct urds_info_peer;
+/* Peer lock held. */
+void peer_describe(struct peer *p, struct urds_info_peer *el);
 /* Return: size of one element, -URDS_ENOSPC (*len = needed), -URDS_ENOPROTOOPT. */
 int engine_info(struct urds_ctx *e, int id, void *buf, size_t *len);
 /* All counters as they are, those included that paths and sockets keep. */

@@ -208,32 +208,39 @@ _Static_assert((int)URDS_PEER_KERNEL == (int)URDS_KIND_KERNEL &&
 		       (int)URDS_PEER_URDS == (int)URDS_KIND_URDS,
 	       "one numbering");
 
-static void peer(struct peer *p, void *arg)
+void peer_describe(struct peer *p, struct urds_info_peer *el)
 {
-	struct urds_info_peer el = {.scope = p->core.remote.scope};
 	const struct urds_fault_note *f = &p->core.fault;
 	const struct urds_slot *s = &p->core.first;
 	uint64_t date = urds_wall_ns();
 	urds_ns now = urds_clock_ns();
 
-	memcpy(el.local, p->core.local.ip, sizeof el.local);
-	memcpy(el.remote, p->core.remote.ip, sizeof el.remote);
-	urds_lock_acquire(&p->lock);
-	el.state = (uint8_t)state_of(s);
-	el.end = s->kind;
-	el.version = s->kind == URDS_KIND_URDS ? p->core.version : 0;
-	el.up_since = el.state == URDS_PEER_UP ? date_of(s->at, now, date) : 0;
+	*el = (struct urds_info_peer){.scope = p->core.remote.scope};
+	memcpy(el->local, p->core.local.ip, sizeof el->local);
+	memcpy(el->remote, p->core.remote.ip, sizeof el->remote);
+	el->state = (uint8_t)state_of(s);
+	el->end = s->kind;
+	el->version = s->kind == URDS_KIND_URDS ? p->core.version : 0;
+	el->up_since = el->state == URDS_PEER_UP ? date_of(s->at, now, date) : 0;
 	if (f->kind != URDS_FAULT_NONE) {
-		el.fault = f->kind;
-		el.fault_since = date_of(f->since, now, date);
-		el.fault_last = date_of(f->last, now, date);
-		el.fault_count = f->count;
-		el.fault_is_over = f->is_over;
+		el->fault = f->kind;
+		el->fault_since = date_of(f->since, now, date);
+		el->fault_last = date_of(f->last, now, date);
+		el->fault_count = f->count;
+		el->fault_is_over = f->is_over;
 		if (urds_fault_has_errno((enum urds_fault)f->kind))
-			el.fault_errno = (uint32_t)urds_err_to_errno(f->detail);
+			el->fault_errno = (uint32_t)urds_err_to_errno(f->detail);
 		else
-			el.fault_ms = f->detail * 10u;
+			el->fault_ms = f->detail * 10u;
 	}
+}
+
+static void peer(struct peer *p, void *arg)
+{
+	struct urds_info_peer el;
+
+	urds_lock_acquire(&p->lock);
+	peer_describe(p, &el);
 	urds_lock_release(&p->lock);
 	put(arg, (const uint8_t *)&el);
 }

@@ -9,6 +9,7 @@
 #include "platform/clock.h"
 #include "platform/cpu.h"
 #include "platform/thread.h"
+#include "runtime/eventlog.h"
 #include "transport/loop/loop.h"
 
 /* A thread that sends again within this of its last return ... */
@@ -52,6 +53,8 @@ static int route(struct urds_sock *s, const struct urds_addr *to, struct path **
 	}
 	if (!peer_is_allowed(s->e, to)) {
 		urds_count(s->e, URDS_C_conn_refused, 1);
+		eventlog(EVENTLOG_WARN, "refused", &s->bound.at.addr, to,
+			 " reason=\"to send there: in none of the networks of URDS_PEERS\"");
 		return -URDS_EACCES;
 	}
 	p = n ? peer_get(n, to) : NULL; /* its bind may fail meanwhile */

@@ -22,7 +22,7 @@ def differ(what, names, than):
 
 
 declared = []
-for header in ("urds.h", "owner.h"):
+for header in ("urds.h", "owner.h", "log.h"):
     flat = re.sub(r"/\*.*?\*/", "", tap.text(source, f"include/urds/{header}"), flags=re.S)
     declared += re.findall(r"^URDS_API[^;{]*?\b(urds_\w+)\s*\(", flat, re.M)
 
