@@ -7,7 +7,8 @@
  * within one network namespace, like the addresses.
  *
  * All calls return within about a second when an owner hangs (urds_owner_info(): 5 s), and
- * fail with -1 and errno; urds_reason() has the sentence. They may be called from any thread; one
+ * fail with -1 and errno; urds_reason() has the sentence. Those that take an address also fail with EINVAL (not a whole
+ * one), those that ask with EPROTO (an answer of another release) and EMFILE. They may be called from any thread; one
  * struct urds_owner_ping belongs to one thread at a time.
  */
 #ifndef URDS_OWNER_H
@@ -86,6 +87,7 @@ URDS_API int urds_owner_ping_open(const struct sockaddr *addr, socklen_t len,
  * urds_owner_ping_recv().
  * @slot: 0..URDS_OWNER_PING_SLOTS - 1: a socket of the owner. A slot that is still waiting gives its
  *        ping up. More than one answer to a ping is reported once each.
+ * Return: 0, or -1 with EINVAL, ENOTCONN (the owner is gone), ETIMEDOUT, EAGAIN.
  */
 URDS_API int urds_owner_ping_send(struct urds_owner_ping *p, unsigned slot,
 				  const struct sockaddr *dest, socklen_t len);

@@ -9,6 +9,8 @@
  *
  * Threads: every function may be called from any thread, on one socket from several threads at once,
  * unless its comment says otherwise.
+ * Signals: urds_open(), urds_shutdown(), urds_claim(), urds_socket() and urds_reset() are not for signal handlers; the
+ * others fail with EAGAIN in a handler that interrupted another call at its work.
  * Fork: in a child all contexts of the parent are dead; calls on them fail with EBADF. The child
  * may open its own.
  */
@@ -95,7 +97,8 @@ URDS_API int urds_shutdown(struct urds_ctx *ctx);
 
 /**
  * urds_claim() - own an address without binding a socket: accept its connections, answer its pings.
- * Return: 0, or -1 with EADDRNOTAVAIL, EADDRINUSE (urds_reason() names the owner), EINVAL.
+ * Return: 0, or -1 with EADDRNOTAVAIL, EADDRINUSE (urds_reason() names the owner), EINVAL, EACCES, EMFILE, EAGAIN (no
+ * thread could be started), ENOMEM, EBADF.
  */
 URDS_API int urds_claim(struct urds_ctx *ctx, const struct sockaddr *addr, socklen_t len);
 
@@ -108,7 +111,8 @@ URDS_API int urds_errno(void);
 
 /**
  * urds_socket() - a new, unbound socket of @ctx (NULL: the process default, opened when needed).
- * Return: the socket, to be closed with urds_close(), or NULL with ENOMEM, EMFILE, EBADF.
+ * Return: the socket, to be closed with urds_close(), or NULL with ENOMEM, EBADF; for the default context also with
+ * what urds_open() fails with.
  */
 URDS_API struct urds_sock *urds_socket(struct urds_ctx *ctx);
 
@@ -119,11 +123,13 @@ URDS_API int urds_close(struct urds_sock *s);
 /**
  * urds_bind() - take a local address (never 0.0.0.0) and port (0: a free one).
  * Return: 0, or -1 with EINVAL (malformed, port 1, already bound), EADDRNOTAVAIL (not an address of
- * this host), EADDRINUSE (port taken, or another process owns the address: see urds_reason()), ENOMEM.
+ * this host; ENOPROTOOPT if URDS_OPT_TRANSPORT was set), EADDRINUSE (port taken, or another process owns the address: see
+ * urds_reason()), EACCES, EMFILE, EAGAIN (no thread could be started), ENOMEM, EBADF.
  */
 URDS_API int urds_bind(struct urds_sock *s, const struct sockaddr *addr, socklen_t len);
 
-/* Sets the default destination; local only, repeatable, filters nothing. */
+/* Sets the default destination; local only, repeatable, filters nothing. -1 with EINVAL, EAFNOSUPPORT, EDESTADDRREQ
+ * (0.0.0.0), EPROTOTYPE (IPv6, not unicast), EBADF. urds_getpeername(): ENOTCONN before that. */
 URDS_API int urds_connect(struct urds_sock *s, const struct sockaddr *addr, socklen_t len);
 URDS_API int urds_getsockname(struct urds_sock *s, struct sockaddr *addr, socklen_t *len);
 URDS_API int urds_getpeername(struct urds_sock *s, struct sockaddr *addr, socklen_t *len);
@@ -143,7 +149,7 @@ URDS_API int urds_getpeername(struct urds_sock *s, struct sockaddr *addr, sockle
  *   EMSGSIZE    longer than SO_SNDBUF or 1 MiB
  *   EACCES      to an address in none of urds_config.peers
  *   ENOTCONN    unbound, or no destination
- *   EINVAL, EOPNOTSUPP, EFAULT, EINTR, ENOMEM, EBADF
+ *   EINVAL, EOPNOTSUPP, EINTR, ENOMEM, EBADF
  * Blocks: while full or congested, unless MSG_DONTWAIT or urds_set_nonblock().
  */
 URDS_API ssize_t urds_sendmsg(struct urds_sock *s, const struct msghdr *msg, int flags);
@@ -159,7 +165,7 @@ URDS_API ssize_t urds_send(struct urds_sock *s, const void *buf, size_t len, int
  * @flags: MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC.
  * A longer datagram is cut: MSG_TRUNC is set and the rest is lost.
  * Return: bytes copied (with MSG_TRUNC given: the datagram's length), or -1 with EAGAIN, ETIMEDOUT
- * (SO_RCVTIMEO), EINTR, EBADF.
+ * (SO_RCVTIMEO), EINTR, EBADF, or ENOBUFS: once after the queue was discarded because a peer ignored congestion.
  */
 URDS_API ssize_t urds_recvmsg(struct urds_sock *s, struct msghdr *msg, int flags);
 URDS_API ssize_t urds_recvfrom(struct urds_sock *s, void *buf, size_t len, int flags,
@@ -197,7 +203,7 @@ URDS_API int urds_wait(struct urds_sock *s, int events, int timeout_ms);
 /**
  * urds_reset() - break the connections between two addresses, as a network failure would.
  * Queued messages stay; the connection is made anew and they are sent again. For tests and operators.
- * Return: connections broken, or -1 with EINVAL, or ENOTCONN when there is no such peer.
+ * Return: connections broken, or -1 with EINVAL, EBADF, or ENOTCONN when there is no such peer.
  */
 URDS_API int urds_reset(struct urds_ctx *ctx, const struct sockaddr *local,
 			const struct sockaddr *peer);

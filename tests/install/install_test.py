@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""What `meson install` leaves is enough to build and run a program, in C and in C++, with every compiler there is."""
+"""What `meson install` leaves is enough to build and run a program, in C and in C++, with every compiler there is; and
+`man` finds a page for each function."""
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
-source, build, version = sys.argv[1:4]
+source, build, version, exports = sys.argv[1:5]
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 cases = [("cc", "c", "-std=c99"), ("gcc", "c", "-std=c11"), ("clang", "c", "-std=c11"),
          ("g++", "c++", "-std=c++11"), ("g++", "c++", "-std=c++17"), ("clang++", "c++", "-std=c++17")]
@@ -23,6 +25,12 @@ def case(name, problem):
     print(f"{'not ok' if problem else 'ok'} {number} - {name}")
 
 
+def skip(name, program):
+    global number
+    number += 1
+    print(f"ok {number} - {name} # SKIP {program} is missing: scripts/setup check installs it")
+
+
 def run(*args, **kw):
     p = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, **kw)
     return p.returncode, p.stdout
@@ -31,6 +39,18 @@ def run(*args, **kw):
 with tempfile.TemporaryDirectory() as tmp:
     rc, out = run("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", tmp)
     case("install__succeeds", out if rc else "")
+    if shutil.which("man"):
+        with open(exports) as f:
+            functions = re.findall(r"^\t(urds_\w+);$", f.read(), re.M)
+        man = [d for d, dirs, _ in os.walk(tmp) if "man3" in dirs]
+        problems = [] if len(functions) > 30 else [f"only {functions}"]
+        for n in functions + ["urds", "urds_info"]:
+            rc, out = run("man", "-M", ":".join(man), "-w", "3", n)
+            if rc or not os.path.isfile(out.strip()):
+                problems.append(f"{n}: {out.strip()}")
+        case("man__finds_every_function", "\n".join(problems))
+    else:
+        skip("man__finds_every_function", "man")
     pc = [os.path.join(d, "urds.pc") for d, _, files in os.walk(tmp) if "urds.pc" in files]
     case("install__has_one_pkg_config_file", "" if len(pc) == 1 else f"found {pc}")
     if len(pc) == 1:
@@ -46,8 +66,7 @@ with tempfile.TemporaryDirectory() as tmp:
         for i, (compiler, language, standard) in enumerate(cases):
             name = f"program__{compiler}_{standard.removeprefix('-std=')}"
             if not shutil.which(compiler):
-                number += 1
-                print(f"ok {number} - {name} # SKIP {compiler} is missing: scripts/setup check installs it")
+                skip(name, compiler)
                 continue
             exe = os.path.join(tmp, f"program{i}")
             rc, out = run(compiler, "-x", language, standard, *STRICT, "-D_GNU_SOURCE", "-o", exe,

@@ -9,12 +9,12 @@ import tap
 
 root = sys.argv[1]
 if not os.path.exists(os.path.join(root, ".git")):
-    print("1..1\nok 1 - layout # SKIP not a git checkout")
-    sys.exit(0)
+    tap.skip("layout__is_what_make_format_makes", "not a git checkout")
+    tap.done()
 run = subprocess.run([os.path.join(root, "scripts", "format"), "--check"], stdout=subprocess.PIPE,
                      stderr=subprocess.STDOUT, text=True)
 if run.returncode == 77:
-    print("1..1\nok 1 - layout # SKIP clang-format 14 is missing")
-    sys.exit(0)
+    tap.skip("layout__is_what_make_format_makes", "clang-format 14 is missing")
+    tap.done()
 tap.case("layout__is_what_make_format_makes", run.stdout.splitlines() if run.returncode else [])
 tap.done()
