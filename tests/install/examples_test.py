@@ -68,6 +68,23 @@ def test_more_messages_than_any_buffer_holds():
     pairs(one)
 
 
+def test_servers_bear_a_client_that_does_not_read():
+    hoarder = program("hoarder")
+    rc, flags = staged().pkg_config("--cflags", "--libs")
+    check(rc == 0, flags)
+    rc, out = run("cc", *STRICT, "-I", os.path.dirname(hoarder), os.path.join(ROOT, "tests/install/hoarder.c"),
+                  "-o", hoarder, *flags.split())
+    check(rc == 0, out)
+    for server in SERVERS:
+        s = serve(server)
+        c = start("hoarder", CLIENT, SERVER)
+        c.expect("^stuck$")
+        check(c.end() == 0, c)
+        c.expect("^all [0-9]+$")
+        talk("echo_client", 10)
+        s.stop()
+
+
 def test_a_client_waits_for_its_server():
     def one(server, client):
         c = start(client, CLIENT, SERVER, 10)
