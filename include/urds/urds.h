@@ -116,7 +116,8 @@ URDS_API int urds_errno(void);
  */
 URDS_API struct urds_sock *urds_socket(struct urds_ctx *ctx);
 
-/* Unbinds, drops what was received and not read, cancels what was sent and not acknowledged.
+/* Unbinds, drops what was received and not read, cancels what was sent and not acknowledged (which may be all of it: to
+ * have it sent out, wait for an answer, or leave the socket to urds_shutdown() or the end of the program).
  * Calls of other threads that wait on @s return EBADF. */
 URDS_API int urds_close(struct urds_sock *s);
 

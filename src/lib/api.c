@@ -262,7 +262,7 @@ static const char *send_why(int rc)
 	case URDS_EMSGSIZE:
 		return "the message is longer than SO_SNDBUF or 1 MiB: raise SO_SNDBUF or send less";
 	case URDS_ETIMEDOUT:
-		return "SO_SNDTIMEO expired while waiting for room";
+		return "SO_SNDTIMEO expired: the send buffer is full, or the destination port is congested and its receiver has to read";
 	case URDS_ENOMEM:
 		return "out of message memory";
 	case URDS_EACCES:

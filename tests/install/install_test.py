@@ -5,9 +5,10 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
+
+from staged import Staged, run
 
 source, build, version, exports = sys.argv[1:5]
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
@@ -31,14 +32,9 @@ def skip(name, program):
     print(f"ok {number} - {name} # SKIP {program} is missing: scripts/setup check installs it")
 
 
-def run(*args, **kw):
-    p = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, **kw)
-    return p.returncode, p.stdout
-
-
 with tempfile.TemporaryDirectory() as tmp:
-    rc, out = run("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", tmp)
-    case("install__succeeds", out if rc else "")
+    staged = Staged(build, tmp)
+    case("install__succeeds", staged.problem)
     if shutil.which("man"):
         with open(exports) as f:
             functions = re.findall(r"^\t(urds_\w+);$", f.read(), re.M)
@@ -51,18 +47,12 @@ with tempfile.TemporaryDirectory() as tmp:
         case("man__finds_every_function", "\n".join(problems))
     else:
         skip("man__finds_every_function", "man")
-    pc = [os.path.join(d, "urds.pc") for d, _, files in os.walk(tmp) if "urds.pc" in files]
-    case("install__has_one_pkg_config_file", "" if len(pc) == 1 else f"found {pc}")
-    if len(pc) == 1:
-        env = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(pc[0]))
-        with open(pc[0]) as f:
-            if "prefix=${pcfiledir}" not in f.read().replace(" ", ""):
-                env["PKG_CONFIG_SYSROOT_DIR"] = tmp
-        rc, flags = run("pkg-config", "--cflags", "--libs", "urds", env=env)
+    case("install__has_one_pkg_config_file", "" if len(staged.pc) == 1 else f"found {staged.pc}")
+    if len(staged.pc) == 1:
+        rc, flags = staged.pkg_config("--cflags", "--libs")
         case("pkg_config__knows_urds", flags if rc else "")
-        rc, said = run("pkg-config", "--modversion", "urds", env=env)
+        rc, said = staged.pkg_config("--modversion")
         case("pkg_config__says_the_version", "" if said.strip() == version else f"{said!r}, not {version}")
-        lib = next(d for d, _, files in os.walk(tmp) if "liburds.so" in files)
         for i, (compiler, language, standard) in enumerate(cases):
             name = f"program__{compiler}_{standard.removeprefix('-std=')}"
             if not shutil.which(compiler):
@@ -72,7 +62,7 @@ with tempfile.TemporaryDirectory() as tmp:
             rc, out = run(compiler, "-x", language, standard, *STRICT, "-D_GNU_SOURCE", "-o", exe,
                           os.path.join(source, "program.c"), "-x", "none", *flags.split())
             if rc == 0:
-                rc, out = run(exe, f"127.12.90.{i + 1}", env=dict(os.environ, LD_LIBRARY_PATH=lib))
+                rc, out = run(exe, f"127.12.90.{i + 1}", env=staged.run_env())
                 out = "" if rc == 0 and out.strip() == version else f"exit {rc}: {out}"
             case(name, out)
 print(f"1..{number}")

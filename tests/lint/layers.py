@@ -19,6 +19,7 @@ MAY_KNOW = {
     "daemon": ("wire", "platform", "runtime", "ipc", "urds"),
     "shim": ("urds",),
     "tools": ("urds",),
+    "examples": ("urds",),
     "urds": (),
     "sim": ("wire", "core"),
 }
@@ -40,7 +41,7 @@ def layer_of(name):
         return parts[1]
     if parts[:2] == ["include", "urds"]:
         return "urds"
-    return parts[0] if len(parts) > 1 and parts[0] in ("daemon", "shim", "tools", "sim") else None
+    return parts[0] if len(parts) > 1 and parts[0] in ("daemon", "shim", "tools", "examples", "sim") else None
 
 
 def resolve(name, target):

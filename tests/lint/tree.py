@@ -15,7 +15,7 @@ import tap
 PAGE = "docs/ARCHITECTURE.md"
 SOURCE = (".c", ".h", ".py", ".sh", ".build", ".ini", ".S", ".map", ".def")
 SOURCE_NAMES = ("Makefile", "meson_options.txt")
-DESCRIBED = ("src/", "include/", "daemon/", "shim/", "tools/", "sim/", "tests/")
+DESCRIBED = ("src/", "include/", "daemon/", "shim/", "tools/", "examples/", "sim/", "tests/")
 LONG = 600
 # Spelt so that this file does not match itself.
 MACHINE_PATH = re.compile(r"(?<![\w.$})/-])/(?:work|root|home)(?=/)")
