@@ -32,32 +32,35 @@ static jmp_buf t_leave T_UNUSED;
 		t_only = (argc) > 1 ? (argv)[1] : NULL; \
 	} while (0)
 
-#define T_RUN(fn)                                                                              \
-	do {                                                                                   \
-		if (t_only && !strstr(#fn, t_only))                                            \
-			break;                                                                 \
-		t_count++;                                                                     \
-		t_skip_reason = NULL;                                                          \
-		switch (setjmp(t_leave)) {                                                     \
-		case 0:                                                                        \
-			fn();                                                                  \
-			/* fall through */                                                     \
-		case 2:                                                                        \
-			if (t_skip_reason) {                                                   \
-				t_skipped++;                                                   \
-				printf("ok %d - %s # SKIP %s\n", t_count, #fn, t_skip_reason); \
-			} else                                                                 \
-				printf("ok %d - %s\n", t_count, #fn);                          \
-			break;                                                                 \
-		case 3:                                                                        \
-			t_count--;                                                             \
-			printf("# %s does not apply: %s\n", #fn, t_skip_reason);               \
-			break;                                                                 \
-		default:                                                                       \
-			t_failed++;                                                            \
-			printf("not ok %d - %s\n", t_count, #fn);                              \
-		}                                                                              \
+/* @what runs the case: a call. */
+#define T_RUN_AS(name, what)                                                                    \
+	do {                                                                                    \
+		if (t_only && !strstr(name, t_only))                                            \
+			break;                                                                  \
+		t_count++;                                                                      \
+		t_skip_reason = NULL;                                                           \
+		switch (setjmp(t_leave)) {                                                      \
+		case 0:                                                                         \
+			what;                                                                   \
+			/* fall through */                                                      \
+		case 2:                                                                         \
+			if (t_skip_reason) {                                                    \
+				t_skipped++;                                                    \
+				printf("ok %d - %s # SKIP %s\n", t_count, name, t_skip_reason); \
+			} else                                                                  \
+				printf("ok %d - %s\n", t_count, name);                          \
+			break;                                                                  \
+		case 3:                                                                         \
+			t_count--;                                                              \
+			printf("# %s does not apply: %s\n", name, t_skip_reason);               \
+			break;                                                                  \
+		default:                                                                        \
+			t_failed++;                                                             \
+			printf("not ok %d - %s\n", t_count, name);                              \
+		}                                                                               \
 	} while (0)
+
+#define T_RUN(fn) T_RUN_AS(#fn, fn())
 
 #define T_FAIL(...)                                      \
 	do {                                             \

@@ -331,11 +331,21 @@ static const struct urds_iov *iov_of(const struct msghdr *m)
 	return p.ours;
 }
 
-/* None is known here; those of other levels are not for us. */
+/* A request that a kernel knows, and refuses on a transport without RDMA: one with all its data. */
+static bool is_rdma(const struct cmsghdr *c)
+{
+	static const uint8_t bytes[] = {[1] = 56, [3] = 32, [6] = 72, [7] = 72, [8] = 72, [9] = 72};
+	size_t type = (size_t)c->cmsg_type;
+
+	return type < sizeof bytes && bytes[type] > 0 && c->cmsg_len >= CMSG_LEN(bytes[type]);
+}
+
+/* None is done here; those of other levels are not for us. */
 static int check_control(const struct msghdr *m)
 {
 	size_t left = m->msg_control ? m->msg_controllen : 0;
 	const char *at = m->msg_control;
+	int rdma = 0;
 
 	while (left >= sizeof(struct cmsghdr)) {
 		struct cmsghdr c;
@@ -345,7 +355,9 @@ static int check_control(const struct msghdr *m)
 		if (c.cmsg_len < sizeof c || c.cmsg_len > left)
 			return urds_fail(URDS_EINVAL,
 					 "send: a control message whose length makes no sense");
-		if (c.cmsg_level == URDS_SOL_RDS)
+		if (c.cmsg_level == URDS_SOL_RDS && is_rdma(&c))
+			rdma = c.cmsg_type;
+		else if (c.cmsg_level == URDS_SOL_RDS)
 			return urds_fail(URDS_EINVAL,
 					 "send: control message type %d is not known here",
 					 c.cmsg_type);
@@ -355,6 +367,10 @@ static int check_control(const struct msghdr *m)
 		at += step;
 		left -= step;
 	}
+	if (rdma)
+		return urds_fail(URDS_EOPNOTSUPP,
+				 "send: control message type %d asks for RDMA, which TCP has not",
+				 rdma);
 	return 0;
 }
 

@@ -104,6 +104,23 @@ static int set_socket(struct urds_sock *s, int opt, const void *val, socklen_t l
 	}
 }
 
+/* RDS_GET_MR, RDS_FREE_MR, RDS_GET_MR_FOR_DEST: what they say on a transport without RDMA. Return: 1 if @opt is none of
+ * them. */
+static int set_rdma(struct urds_sock *s, int opt, socklen_t len)
+{
+	switch (opt) {
+	case 2:
+	case 7:
+		if (len != (opt == 2 ? 32 : 160))
+			return -URDS_EINVAL;
+		return s->node ? -URDS_EOPNOTSUPP : -URDS_ENOTCONN;
+	case 3:
+		return -URDS_EINVAL; /* no key is known */
+	default:
+		return 1;
+	}
+}
+
 static int set_rds(struct urds_sock *s, int opt, const void *val, socklen_t len)
 {
 	struct urds_endpoint to;
@@ -118,6 +135,9 @@ static int set_rds(struct urds_sock *s, int opt, const void *val, socklen_t len)
 		sock_cancel(s, &to);
 		return 0;
 	}
+	rc = set_rdma(s, opt, len);
+	if (rc <= 0)
+		return rc;
 	if (opt != URDS_OPT_RECVERR && opt != URDS_OPT_CONG_MONITOR && opt != URDS_OPT_TRANSPORT)
 		return -URDS_ENOPROTOOPT;
 	if (opt == URDS_OPT_TRANSPORT && s->node)

@@ -211,6 +211,8 @@ static void send__errors(void)
 	c->cmsg_level = URDS_SOL_RDS;
 	c->cmsg_type = 99;
 	CHECK_ERR(urds_sendmsg(s, &m, 0), EINVAL);
+	c->cmsg_type = 3; /* RDMA_MAP, but for half of its data */
+	CHECK_ERR(urds_sendmsg(s, &m, 0), EINVAL);
 	c->cmsg_level = SOL_SOCKET;
 	CHECK_EQ(urds_sendmsg(s, &m, 0), 1);
 	c->cmsg_len = 3; /* malformed */
@@ -288,6 +290,7 @@ static void options__others(void)
 	CHECK_ERR(urds_setsockopt(s, URDS_SOL_RDS, URDS_OPT_RECVERR, &two_bytes, 2), EINVAL);
 	CHECK_ERR(set_int(s, URDS_SOL_RDS, 99, 1), ENOPROTOOPT);
 	CHECK_ERR(get_int(s, URDS_SOL_RDS, 99), ENOPROTOOPT);
+	CHECK_ERR(set_int(s, URDS_SOL_RDS, 2, 1), EINVAL); /* RDS_GET_MR of another size */
 	CHECK_ERR(set_int(s, IPPROTO_IP, 1, 1), ENOPROTOOPT);
 
 	/* SO_RDS_TRANSPORT */
