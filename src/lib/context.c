@@ -6,16 +6,16 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "lib/record.h"
 #include "platform/addr.h"
 #include "platform/errno.h"
+#include "platform/host.h"
+#include "platform/process.h"
 
 static _Thread_local int last_err;
 static _Thread_local char reason[512];
@@ -53,6 +53,7 @@ const char *urds_version(void)
 
 /* ---------------------------------------------------------------- ownership records */
 
+#ifdef URDS_HAVE_RECORD
 static int record_info(struct urds_ctx *ctx, int id, void *buf, size_t cap, size_t *need)
 {
 	size_t len = cap;
@@ -79,6 +80,7 @@ static void drop_record(void *record)
 {
 	urds_record_drop(record);
 }
+#endif
 
 /* ---------------------------------------------------------------- open and close */
 
@@ -162,11 +164,9 @@ static int parse_nets(const char *text, const char *who, struct urds_net **nets,
 
 static uint64_t memory_default(void)
 {
-	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	uint64_t all = urds_host_memory();
 
-	if (pages <= 0 || size <= 0)
-		return 1ull << 30;
-	return (uint64_t)pages * (uint64_t)size / 4;
+	return all ? all / 4 : 1ull << 30;
 }
 
 int urds_open(const struct urds_config *user, struct urds_ctx **out)
@@ -179,9 +179,9 @@ int urds_open(const struct urds_config *user, struct urds_ctx **out)
 		if (user->size < offsetof(struct urds_config, reserved) || user->size > sizeof c)
 			return urds_fail(
 				URDS_EINVAL,
-				"urds_open: config size %zu is not one this library knows (%zu): set "
+				"urds_open: config size %u is not one this library knows (%u): set "
 				"size = sizeof(struct urds_config)",
-				user->size, sizeof c);
+				(unsigned)user->size, (unsigned)sizeof c);
 		memcpy(&c, user, user->size);
 	} else {
 		rc = 0;
@@ -220,9 +220,11 @@ int urds_open(const struct urds_config *user, struct urds_ctx **out)
 		free(cfg.nets);
 		return urds_fail(-rc, "urds_open: out of memory or descriptors");
 	}
+#ifdef URDS_HAVE_RECORD
 	(*out)->take_record = take_record;
 	(*out)->drop_record = drop_record;
 	(*out)->stop_records = urds_record_stop;
+#endif
 	return 0;
 }
 
@@ -234,7 +236,7 @@ static void default_fork_child(void) URDS_UNCHECKED
 
 static void default_setup(void)
 {
-	pthread_atfork(NULL, NULL, default_fork_child);
+	urds_at_fork(NULL, NULL, default_fork_child);
 }
 
 struct urds_ctx *urds_ctx_of(struct urds_ctx *ctx)
@@ -280,7 +282,7 @@ int urds_shutdown(struct urds_ctx *ctx)
 static int address(const struct sockaddr *sa, socklen_t len, struct urds_addr *out,
 		   const char *what)
 {
-	if (urds_addr_from_sockaddr(out, NULL, sa, len) < 0)
+	if (urds_addr_from_sockaddr(out, NULL, sa, urds_len(len)) < 0)
 		return urds_fail(URDS_EINVAL, "%s: not an IPv4 or IPv6 address", what);
 	return 0;
 }

@@ -5,8 +5,7 @@
 #ifndef URDS_TESTS_INSIDE_H
 #define URDS_TESTS_INSIDE_H
 
-#include <arpa/inet.h>
-
+#include "platform/net.h"
 #include "runtime/engine.h"
 
 static inline struct urds_addr v4(const char *ip)
