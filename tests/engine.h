@@ -1,61 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What tests of the running engine share: a network of their own, addresses, contexts, processes, waiting for
- * states, and a checker for streams of numbered messages.
+ * What tests of the running engine share: addresses, contexts, waiting for states, and a checker for streams of numbered
+ * messages.
  */
 #ifndef URDS_TESTS_ENGINE_H
 #define URDS_TESTS_ENGINE_H
 
+#ifdef _WIN32
+#include "on_windows.h"
+#else
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <unistd.h>
+#endif
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "urds/urds.h"
 
-#include "fork_settle.h"
-#include "own_network.h"
+#include "clocks.h"
 #include "tap.h"
+#ifndef _WIN32
+#include "own_network.h"
+#include "processes.h"
+#endif
 
-/* ---------------------------------------------------------------- time and states */
-
-static inline uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-static inline double seconds_since(uint64_t t)
-{
-	return (double)(now_ns() - t) / 1e9;
-}
-
-/* Under sanitizers and emulators everything takes longer. */
-static inline unsigned slow(void)
-{
-	const char *s = getenv("URDS_TEST_SLOW");
-	int n = s ? atoi(s) : 1;
-
-	return n > 0 ? (unsigned)n : 1;
-}
-
-static inline void nap_ms(unsigned ms)
-{
-	struct timespec ts = {ms / 1000, (long)(ms % 1000) * 1000000};
-
-	while (nanosleep(&ts, &ts) < 0 && errno == EINTR)
-		;
-}
+/* ---------------------------------------------------------------- states */
 
 /* Waits for a state, at most @s seconds (more where it is slow). */
 #define EVENTUALLY_S(cond, s)                                                    \
@@ -149,70 +123,9 @@ static inline int get_int(struct urds_sock *s, int level, int opt)
 
 static inline int set_timeo(struct urds_sock *s, int opt, unsigned ms)
 {
-	struct timeval tv = {ms / 1000, (suseconds_t)(ms % 1000) * 1000};
+	struct timeval tv = {ms / 1000, (long)(ms % 1000) * 1000};
 
 	return urds_setsockopt(s, SOL_SOCKET, opt, &tv, sizeof tv);
-}
-
-/* ---------------------------------------------------------------- processes */
-
-/* Dies with its parent, so that a test that fails leaves nothing behind. */
-static inline pid_t spawn(void)
-{
-	pid_t pid;
-
-	fflush(stdout);
-	fork_settle();
-	pid = fork();
-	if (pid == 0)
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-	return pid;
-}
-
-static inline void *shared(size_t bytes)
-{
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
-		abort();
-	return p;
-}
-
-/* What every thread of a process that does not end is in: a backtrace, if there is a debugger. */
-static inline void say_where(pid_t pid)
-{
-	char cmd[160];
-
-	snprintf(
-		cmd, sizeof cmd,
-		"timeout 60 gdb -p %d -batch -ex 'thread apply all bt 12' 2>/dev/null </dev/null | sed -n 's/^[#T]/# &/p'",
-		(int)pid);
-	printf("# process %d does not end:\n", (int)pid);
-	fflush(stdout);
-	if (system(cmd) != 0)
-		printf("# (no debugger)\n");
-}
-
-/* Waits for a child of ours. Return: its exit status, 128 + signal, or -1 after @s seconds. */
-static inline int reap_within(pid_t pid, unsigned s)
-{
-	uint64_t end = now_ns() + (uint64_t)s * slow() * 1000000000u;
-	int st;
-
-	for (;;) {
-		pid_t got = waitpid(pid, &st, WNOHANG);
-
-		if (got == pid)
-			return WIFEXITED(st) ? WEXITSTATUS(st) : 128 + WTERMSIG(st);
-		if (got < 0 || now_ns() > end) {
-			if (got == 0)
-				say_where(pid);
-			kill(pid, SIGKILL);
-			waitpid(pid, &st, 0);
-			return -1;
-		}
-		nap_ms(1);
-	}
 }
 
 /* ---------------------------------------------------------------- streams of numbered messages */

@@ -11,6 +11,8 @@
  * unless its comment says otherwise.
  * Signals: urds_open(), urds_shutdown(), urds_claim(), urds_socket() and urds_reset() are not for signal handlers; the
  * others fail with EAGAIN in a handler that interrupted another call at its work.
+ * Windows: the same calls with Winsock's types; urds/system.h adds what Winsock lacks. Times are a struct timeval there
+ * too. Winsock is started by the first urds_open().
  * Fork: in a child all contexts of the parent are dead; calls on them fail with EBADF. The child
  * may open its own.
  */
@@ -19,11 +21,10 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
-#include <sys/types.h>
 
 #include "urds/errno.h"
 #include "urds/peer.h"
+#include "urds/system.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -190,7 +191,7 @@ URDS_API int urds_setsockopt(struct urds_sock *s, int level, int opt, const void
 URDS_API int urds_getsockopt(struct urds_sock *s, int level, int opt, void *val, socklen_t *len);
 URDS_API int urds_set_nonblock(struct urds_sock *s, int on);
 
-/* A descriptor for poll, select and epoll: readable when a datagram waits, writable when the send
+/* A descriptor for poll, select and epoll (on Windows a SOCKET, for WSAPoll, select and WSAEventSelect): readable when a datagram waits, writable when the send
  * buffer has room. Owned by the socket; never read, write or close it. -1 with EMFILE, EBADF. */
 URDS_API int urds_fd(struct urds_sock *s);
 

@@ -5,13 +5,12 @@
 #include "lib/api.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/time.h>
 
 #include "platform/addr.h"
 #include "platform/clock.h"
+#include "platform/net.h"
 #include "runtime/call.h"
 
 void urds_leave(struct urds_sock *s)
@@ -99,13 +98,13 @@ static sa_family_t family_of(const struct sockaddr *sa, socklen_t len)
 {
 	sa_family_t f = AF_UNSPEC;
 
-	if (sa && len >= sizeof f)
+	if (sa && urds_len(len) >= sizeof f)
 		memcpy(&f, (const char *)sa + offsetof(struct sockaddr, sa_family), sizeof f);
 	return f;
 }
 
 /* The length of a whole address of family @f. */
-static socklen_t whole(sa_family_t f)
+static size_t whole(sa_family_t f)
 {
 	return f == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
@@ -115,22 +114,28 @@ static int parse(const struct sockaddr *sa, socklen_t len, struct urds_endpoint 
 {
 	sa_family_t f = family_of(sa, len);
 
-	if ((f != AF_INET && f != AF_INET6) || len < whole(f) ||
-	    urds_addr_from_sockaddr(&out->addr, &out->port, sa, len) < 0 || !is_unicast(&out->addr))
+	if ((f != AF_INET && f != AF_INET6) || urds_len(len) < whole(f) ||
+	    urds_addr_from_sockaddr(&out->addr, &out->port, sa, urds_len(len)) < 0 ||
+	    !is_unicast(&out->addr))
 		return -URDS_EINVAL;
 	if (urds_addr_is_link_local(&out->addr) && out->addr.scope == 0)
 		return -URDS_EINVAL;
 	return 0;
 }
 
+static void put_sockaddr(const void *from, size_t n, struct sockaddr *sa, socklen_t *len)
+{
+	if (sa)
+		memcpy(sa, from, urds_len(*len) < n ? urds_len(*len) : n);
+	*len = (socklen_t)n;
+}
+
 static void put_addr(const struct urds_endpoint *at, struct sockaddr *sa, socklen_t *len)
 {
 	struct sockaddr_storage ss = {0};
-	socklen_t n = (socklen_t)urds_addr_to_sockaddr(&at->addr, at->port, &ss);
+	size_t n = urds_addr_to_sockaddr(&at->addr, at->port, &ss);
 
-	if (sa)
-		memcpy(sa, &ss, *len < n ? *len : n);
-	*len = n;
+	put_sockaddr(&ss, n, sa, len);
 }
 
 static bool owns(struct urds_ctx *e, const struct urds_addr *a)
@@ -168,11 +173,12 @@ static int check_connect(const struct sockaddr *addr, socklen_t len, struct urds
 {
 	sa_family_t f = family_of(addr, len);
 
-	if (len < sizeof f)
+	if (urds_len(len) < sizeof f)
 		return -URDS_EINVAL;
 	if (f != AF_INET && f != AF_INET6)
 		return -URDS_EAFNOSUPPORT;
-	if (len < whole(f) || urds_addr_from_sockaddr(&to->addr, &to->port, addr, len) < 0)
+	if (urds_len(len) < whole(f) ||
+	    urds_addr_from_sockaddr(&to->addr, &to->port, addr, urds_len(len)) < 0)
 		return -URDS_EINVAL;
 	if (f == AF_INET) {
 		if (urds_addr_is_any(&to->addr))
@@ -223,9 +229,7 @@ int urds_getsockname(struct urds_sock *s, struct sockaddr *addr, socklen_t *len)
 	if (at.port == 0 && !s->has_peer) {
 		struct sockaddr_in none = {0};
 
-		if (addr)
-			memcpy(addr, &none, *len < sizeof none ? *len : sizeof none);
-		*len = sizeof none;
+		put_sockaddr(&none, sizeof none, addr, len);
 	} else {
 		put_addr(&at, addr, len);
 	}
@@ -287,7 +291,7 @@ static ssize_t send_one(struct urds_sock *s, const struct sockaddr *name, sockle
 				 "send: flags 0x%x: only MSG_DONTWAIT and URDS_MSG_MORE are known",
 				 flags);
 	if (name) {
-		if (namelen < sizeof(struct sockaddr_in) || parse(name, namelen, &to) < 0)
+		if (urds_len(namelen) < sizeof(struct sockaddr_in) || parse(name, namelen, &to) < 0)
 			return urds_fail(URDS_EINVAL,
 					 "send: the destination is not a unicast address");
 	} else {
@@ -382,7 +386,8 @@ static bool send_quick(struct urds_sock *s, const struct sockaddr *name, socklen
 	bool done;
 
 	if (!s || (flags & ~(MSG_DONTWAIT | URDS_MSG_MORE)) ||
-	    (name && (namelen < sizeof(struct sockaddr_in) || parse(name, namelen, &to) < 0)) ||
+	    (name &&
+	     (urds_len(namelen) < sizeof(struct sockaddr_in) || parse(name, namelen, &to) < 0)) ||
 	    !call_enter())
 		return false;
 	done = sock_send_quick(s, name ? &to : NULL, v, (flags & URDS_MSG_MORE) != 0);
@@ -500,7 +505,7 @@ static void put_timestamp(struct urds_sock *s, struct msghdr *m)
 	}
 	now = urds_wall_ns();
 	tv.tv_sec = (time_t)(now / 1000000000u);
-	tv.tv_usec = (suseconds_t)(now % 1000000000u / 1000);
+	tv.tv_usec = (long)(now % 1000000000u / 1000);
 	c = m->msg_control;
 	memset(c, 0, CMSG_SPACE(sizeof tv));
 	c->cmsg_level = SOL_SOCKET;

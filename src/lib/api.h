@@ -5,8 +5,7 @@
 #ifndef URDS_LIB_API_H
 #define URDS_LIB_API_H
 
-#include <pthread.h>
-
+#include "platform/leave.h"
 #include "runtime/engine.h"
 #include "urds/urds.h"
 
@@ -24,22 +23,13 @@ struct urds_ctx *urds_ctx_of(struct urds_ctx *ctx);
 /* urds_fail() for a failed bind or claim of @a. @is_ours: this context owns it already. */
 int urds_fail_bind(int rc, const struct urds_addr *a, uint16_t port, bool is_ours);
 
+/* A length that a caller gave: the system's type may have a sign. */
+static inline size_t urds_len(socklen_t len)
+{
+	return (int64_t)len > 0 ? (size_t)len : 0;
+}
+
 /* Why the ownership record of a node could not be had, by this thread, last. */
 extern _Thread_local char urds_record_why[];
-
-/* Around calls that open files and ask other processes: pthread_cancel() takes effect in waits only, where it
- * leaves nothing half done (platform/posix/nocancel.h). */
-static inline int urds_cancel_off(void)
-{
-	int was;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
-	return was;
-}
-
-static inline void urds_cancel_back(int was)
-{
-	pthread_setcancelstate(was, NULL);
-}
 
 #endif

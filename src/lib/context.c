@@ -6,18 +6,18 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "lib/record.h"
 #include "lib/settings.h"
 #include "platform/addr.h"
 #include "platform/errno.h"
 #include "runtime/eventlog.h"
+#include "platform/host.h"
+#include "platform/process.h"
 
 static _Thread_local int last_err;
 static _Thread_local char reason[512];
@@ -57,6 +57,7 @@ const char *urds_version(void)
 
 /* ---------------------------------------------------------------- ownership records */
 
+#ifdef URDS_HAVE_RECORD
 static int record_info(struct urds_ctx *ctx, int id, void *buf, size_t cap, size_t *need)
 {
 	size_t len = cap;
@@ -83,16 +84,15 @@ static void drop_record(void *record)
 {
 	urds_record_drop(record);
 }
+#endif
 
 /* ---------------------------------------------------------------- open and close */
 
 static uint64_t memory_default(void)
 {
-	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	uint64_t all = urds_host_memory();
 
-	if (pages <= 0 || size <= 0)
-		return 1ull << 30;
-	return (uint64_t)pages * (uint64_t)size / 4;
+	return all ? all / 4 : 1ull << 30;
 }
 
 /* @from: where they are from, or NULL: the program. */
@@ -117,9 +117,9 @@ static int configure(const struct urds_config *user, struct urds_settings *setti
 	if (user && (user->size < offsetof(struct urds_config, reserved) || user->size > sizeof c))
 		return urds_fail(
 			URDS_EINVAL,
-			"urds_open: config size %zu is not one this library knows (%zu): set "
+			"urds_open: config size %u is not one this library knows (%u): set "
 			"size = sizeof(struct urds_config)",
-			user->size, sizeof c);
+			(unsigned)user->size, (unsigned)sizeof c);
 	if (user)
 		memcpy(&c, user, user->size);
 	if (urds_settings_read(settings, !user) < 0 || urds_log_setup(settings) < 0 ||
@@ -159,9 +159,11 @@ int urds_open(const struct urds_config *user, struct urds_ctx **out)
 	urds_cancel_back(cancel);
 	if (rc < 0)
 		return rc;
+#ifdef URDS_HAVE_RECORD
 	(*out)->take_record = take_record;
 	(*out)->drop_record = drop_record;
 	(*out)->stop_records = urds_record_stop;
+#endif
 	return 0;
 }
 
@@ -173,7 +175,7 @@ static void default_fork_child(void) URDS_UNCHECKED
 
 static void default_setup(void)
 {
-	pthread_atfork(NULL, NULL, default_fork_child);
+	urds_at_fork(NULL, NULL, default_fork_child);
 }
 
 struct urds_ctx *urds_ctx_of(struct urds_ctx *ctx)
@@ -219,7 +221,7 @@ int urds_shutdown(struct urds_ctx *ctx)
 static int address(const struct sockaddr *sa, socklen_t len, struct urds_addr *out,
 		   const char *what)
 {
-	if (urds_addr_from_sockaddr(out, NULL, sa, len) < 0)
+	if (urds_addr_from_sockaddr(out, NULL, sa, urds_len(len)) < 0)
 		return urds_fail(URDS_EINVAL, "%s: not an IPv4 or IPv6 address", what);
 	return 0;
 }

@@ -5,32 +5,26 @@
 #include "lib/api.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/time.h>
 
 #include "platform/addr.h"
+#include "platform/host.h"
+#include "platform/net.h"
 
 #define FAMILY_RDS 21
 
 /* Of the system, or URDS_BUF_MAX where it has no such limit. */
-static uint32_t system_max(const char *file)
+static uint32_t buf_max(bool to_send)
 {
-	unsigned long v = URDS_BUF_MAX;
-	FILE *f = fopen(file, "re");
+	uint64_t v = urds_host_buf_max(to_send);
 
-	if (f) {
-		if (fscanf(f, "%lu", &v) != 1)
-			v = URDS_BUF_MAX;
-		fclose(f);
-	}
 	return v < URDS_BUF_MAX ? (uint32_t)v : URDS_BUF_MAX;
 }
 
 static int get_int(const void *val, socklen_t len, int *out)
 {
-	if (len < sizeof *out)
+	if (urds_len(len) < sizeof *out)
 		return -URDS_EINVAL;
 	memcpy(out, val, sizeof *out);
 	return 0;
@@ -46,7 +40,7 @@ static int set_time(const void *val, socklen_t len, urds_ns *out)
 {
 	struct timeval tv;
 
-	if (len < sizeof tv)
+	if (urds_len(len) < sizeof tv)
 		return -URDS_EINVAL;
 	memcpy(&tv, val, sizeof tv);
 	if (tv.tv_usec < 0 || tv.tv_usec >= 1000000)
@@ -81,8 +75,8 @@ static int set_socket(struct urds_sock *s, int opt, const void *val, socklen_t l
 	case SO_SNDBUF:
 	case SO_SNDBUFFORCE:
 		urds_lock_acquire(&s->tx_lock);
-		s->txq.sndbuf = urds_sock_buf(as_size(v), system_max("/proc/sys/net/core/wmem_max"),
-					      opt == SO_SNDBUFFORCE, URDS_SNDBUF_STORED_MIN);
+		s->txq.sndbuf = urds_sock_buf(as_size(v), buf_max(true), opt == SO_SNDBUFFORCE,
+					      URDS_SNDBUF_STORED_MIN);
 		urds_lock_release(&s->tx_lock);
 		sock_freed(s, 0); /* more room may wake a sender */
 		return 0;
@@ -90,8 +84,8 @@ static int set_socket(struct urds_sock *s, int opt, const void *val, socklen_t l
 	case SO_RCVBUFFORCE:
 		urds_lock_acquire(&s->rx_lock);
 		urds_rxq_limit(&s->rxq,
-			       urds_sock_buf(as_size(v), system_max("/proc/sys/net/core/rmem_max"),
-					     opt == SO_RCVBUFFORCE, URDS_RCVBUF_STORED_MIN));
+			       urds_sock_buf(as_size(v), buf_max(false), opt == SO_RCVBUFFORCE,
+					     URDS_RCVBUF_STORED_MIN));
 		urds_lock_release(&s->rx_lock);
 		return 0;
 	case SO_TIMESTAMP:
@@ -129,8 +123,8 @@ static int set_rds(struct urds_sock *s, int opt, const void *val, socklen_t len)
 	if (opt == URDS_OPT_CANCEL_SENT_TO) {
 		if (!s->node)
 			return -URDS_ENOTCONN;
-		if (len < sizeof(struct sockaddr_in) ||
-		    urds_addr_from_sockaddr(&to.addr, &to.port, val, len) < 0)
+		if (urds_len(len) < sizeof(struct sockaddr_in) ||
+		    urds_addr_from_sockaddr(&to.addr, &to.port, val, urds_len(len)) < 0)
 			return -URDS_EINVAL;
 		sock_cancel(s, &to);
 		return 0;
@@ -184,18 +178,19 @@ int urds_setsockopt(struct urds_sock *s, int level, int opt, const void *val, so
 	return rc;
 }
 
-static int put_value(void *val, socklen_t *len, const void *from, socklen_t n)
+static int put_value(void *val, socklen_t *len, const void *from, size_t n)
 {
-	if (*len > n)
-		*len = n;
-	memcpy(val, from, *len);
+	if (urds_len(*len) < n)
+		n = urds_len(*len);
+	*len = (socklen_t)n;
+	memcpy(val, from, n);
 	return 0;
 }
 
 static int put_time(void *val, socklen_t *len, urds_ns t)
 {
 	struct timeval tv = {.tv_sec = (time_t)(t / URDS_SEC(1)),
-			     .tv_usec = (suseconds_t)(t % URDS_SEC(1) / 1000)};
+			     .tv_usec = (long)(t % URDS_SEC(1) / 1000)};
 
 	return put_value(val, len, &tv, sizeof tv);
 }
@@ -247,7 +242,7 @@ static int get_rds(struct urds_sock *s, int opt, void *val, socklen_t *len)
 	int v;
 
 	if (opt >= URDS_INFO_COUNTERS) {
-		size_t n = *len;
+		size_t n = urds_len(*len);
 		int rc = engine_info(s->e, opt, val, &n);
 
 		*len = (socklen_t)n;
@@ -258,7 +253,7 @@ static int get_rds(struct urds_sock *s, int opt, void *val, socklen_t *len)
 		v = (s->options & SOCK_OPT_RECVERR) != 0;
 		break;
 	case URDS_OPT_TRANSPORT:
-		if (*len < sizeof v)
+		if (urds_len(*len) < sizeof v)
 			return -URDS_EINVAL;
 		v = s->transport >= 0 ? s->transport
 		    : s->node	      ? (is_loopback(&s->bound.at.addr) ? 3 : 2)

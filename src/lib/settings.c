@@ -10,8 +10,6 @@
 #include "lib/api.h"
 #include "platform/addr.h"
 
-#define FILE_DEFAULT "/etc/urds.conf"
-
 const char *const urds_setting_keys[URDS_SET_COUNT] = {
 	[URDS_SET_EXT] = "ext",		[URDS_SET_SPIN] = "spin",     [URDS_SET_PATHS] = "paths",
 	[URDS_SET_SPIN_US] = "spin_us", [URDS_SET_MEMORY] = "memory", [URDS_SET_PEERS] = "peers",
@@ -35,6 +33,19 @@ static const char *env(const char *name)
 #endif
 }
 
+/* Where the file is if nobody says. "": nowhere. */
+static const char *file_default(char *buf, size_t cap)
+{
+#ifdef _WIN32
+	const char *folder = getenv("ProgramData");
+
+	snprintf(buf, cap, "%s%s", folder ? folder : "", folder ? "\\urds\\urds.conf" : "");
+#else
+	snprintf(buf, cap, "/etc/urds.conf");
+#endif
+	return buf;
+}
+
 const char *urds_settings_name(struct urds_settings *s, enum urds_setting which)
 {
 	if (!s)
@@ -49,6 +60,7 @@ const char *urds_settings_name(struct urds_settings *s, enum urds_setting which)
 int urds_settings_read(struct urds_settings *s, bool all)
 {
 	const char *path = env("URDS_CONFIG");
+	char standard[300];
 
 	*s = (struct urds_settings){0};
 	for (unsigned i = 0; i < URDS_SET_COUNT; i++) {
@@ -61,9 +73,9 @@ int urds_settings_read(struct urds_settings *s, bool all)
 		if (!s->text[i])
 			return urds_fail(URDS_ENOMEM, "urds_open: out of memory");
 	}
-	if (path && !*path) /* none */
-		return 0;
-	return urds_settings_file(s, path ? path : FILE_DEFAULT, path != NULL, all);
+	if (!path)
+		path = file_default(standard, sizeof standard);
+	return *path ? urds_settings_file(s, path, path != standard, all) : 0;
 }
 
 void urds_settings_free(struct urds_settings *s)

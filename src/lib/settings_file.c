@@ -13,6 +13,11 @@
 #include "lib/api.h"
 #include "platform/errno.h"
 
+#ifdef _WIN32
+#define OPEN_READ "rbN" /* not inherited */
+#else
+#define OPEN_READ "re"
+#endif
 #define FILE_MAX_BYTES 65536u
 
 #ifdef URDS_HAVE_LIBCONFIG
@@ -159,7 +164,7 @@ static char *read_all(FILE *f, const char *path)
 
 int urds_settings_file(struct urds_settings *s, const char *path, bool was_asked_for, bool all)
 {
-	FILE *f = fopen(path, "re");
+	FILE *f = fopen(path, OPEN_READ);
 	char *text;
 	int rc;
 

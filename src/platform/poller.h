@@ -102,6 +102,12 @@ void urds_poller_dispatch(struct urds_poll_batch *b);
 uint64_t urds_poller_key(const struct urds_poller *p, const struct urds_poll_src *src);
 /* If the event of the batch, which holds one, has this key and says nothing but @events, it is taken out. */
 bool urds_poll_batch_take(struct urds_poll_batch *b, uint64_t key, unsigned events);
+#else
+/* There, what an event brings is lost with it. */
+static inline bool urds_poll_batch_take(struct urds_poll_batch *b, uint64_t key, unsigned events)
+{
+	return false;
+}
 #endif
 
 /* A descriptor that polls readable while urds_poller_wait(p, 0) would find something, or -1. */

@@ -5,19 +5,12 @@
  *
  * A call holds no lock and no role in a blocking system call. There it may be left: by cancellation, and then it
  * gives back what it had when its thread ends; by longjmp from a handler, and then when its thread calls
- * again. Anywhere else cancellation takes no effect (platform/posix/nocancel.h), and a handler is turned away.
+ * again. Anywhere else cancellation takes no effect (platform/posix/nocancel.h), and a handler is turned away. Where there is
+ * no such thing (platform/leave.h) calls only end.
  */
 #include "runtime/call.h"
 
-#include <pthread.h>
-#include <unwind.h>
-
-#include "platform/clock.h"
 #include "platform/futex.h"
-
-/* How far below the frame of a wait the frames of a handler that interrupts it begin at least, and how far below
- * it those of a later call from the same place may reach. */
-#define FRAME_SLACK 512
 
 _Thread_local struct call_thread call_me __attribute__((tls_model("initial-exec")));
 #define me call_me
@@ -76,49 +69,11 @@ static void abandon(struct call_thread *t)
 	t->state = CALL_OUT;
 }
 
-struct walk {
-	uintptr_t frame, ip;
-	bool is_found, is_passed;
-};
-
-/* The frames from here outwards; each is told with its lower end and where it goes on. */
-static _Unwind_Reason_Code step(struct _Unwind_Context *c, void *arg)
-{
-	struct walk *w = arg;
-
-	if (_Unwind_GetCFA(c) > w->frame) {
-		/* @frame is in the one before. */
-		w->is_passed = true;
-		w->is_found = _Unwind_FindEnclosingFunction((void *)w->ip) ==
-			      (void *)(uintptr_t)waiter_wait;
-		return _URC_END_OF_STACK;
-	}
-	w->ip = _Unwind_GetIP(c) - 1;
-	return _URC_NO_REASON;
-}
-
-/* Is the wait that this thread was in gone, and we are not in a handler on top of it? */
-static bool __attribute__((noinline, no_sanitize("address", "thread"))) is_abandoned(void)
-{
-	struct walk w = {.frame = (uintptr_t)me.frame};
-	stack_t ss;
-
-	if (sigaltstack(NULL, &ss) == 0 && (ss.ss_flags & SS_ONSTACK))
-		return false;
-	if ((char *)__builtin_frame_address(0) + FRAME_SLACK > me.frame)
-		return true;
-	_Unwind_Backtrace(step, &w);
-	if (w.is_passed)
-		return !w.is_found;
-	/* Some function does not say how to unwind it. If the wait is gone its frame was written over, as a rule. */
-	return *me.mark != (uintptr_t)me.mark + me.serial;
-}
-
 bool call_enter_slow(void)
 {
 	if (me.state == CALL_IN)
 		return false;
-	if (is_abandoned()) {
+	if (urds_frame_is_left(&me.frame, (uintptr_t)waiter_wait, __builtin_frame_address(0))) {
 		abandon(&me);
 		me.state = CALL_IN;
 		return true;
@@ -133,21 +88,13 @@ bool call_is_blocked(void)
 	return me.state == CALL_BLOCKED;
 }
 
-static pthread_key_t exit_key;
-static struct urds_once exit_once;
-
 static void thread_exits(void *arg)
 {
 	struct call_thread *t = arg;
 
-	t->has_key = false; /* another key's destructor may call us again */
+	t->is_watched = false; /* another destructor may call us again */
 	if (t->state == CALL_BLOCKED)
 		abandon(t);
-}
-
-static void make_key(void)
-{
-	pthread_key_create(&exit_key, thread_exits);
 }
 
 /* ---------------------------------------------------------------- waiters */
@@ -156,10 +103,8 @@ struct waiter *waiter_get(void)
 {
 	if (me.in_use)
 		return NULL;
-	if (!me.has_key) {
-		urds_once(&exit_once, make_key);
-		me.has_key = pthread_setspecific(exit_key, &me) == 0;
-	}
+	if (!me.is_watched)
+		me.is_watched = urds_thread_at_exit(thread_exits, &me);
 	me.in_use = true;
 	me.w.is_any = false;
 	return &me.w;

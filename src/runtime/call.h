@@ -7,6 +7,7 @@
 
 #include <signal.h>
 
+#include "platform/leave.h"
 #include "runtime/engine.h"
 
 enum call_state { CALL_OUT = 0, CALL_IN, CALL_BLOCKED };
@@ -24,11 +25,8 @@ struct call_thread {
 	unsigned misses, skipped; /* spins */
 	bool has_sent;		  /* since the last spin: this is no stream */
 	bool has_waited;	  /* since the last send: that is in no burst */
-	bool has_key;		  /* its end is watched for */
-	char *frame;		  /* of the wait */
-	volatile uintptr_t
-		*mark; /* in that frame; holds its own address + serial while the frame lives */
-	uintptr_t serial;
+	bool is_watched;	  /* its end is */
+	struct urds_frame frame;  /* of the wait */
 	struct urds_poll_batch batch;
 };
 

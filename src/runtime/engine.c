@@ -5,9 +5,7 @@
 #include "runtime/engine.h"
 #include "runtime/eventlog.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "platform/clock.h"
 #include "platform/futex.h"
@@ -70,8 +68,8 @@ static void at_exit(void)
 
 static void process_setup(void)
 {
-	pthread_atfork(fork_prepare, fork_parent, fork_child);
-	atexit(at_exit);
+	urds_at_fork(fork_prepare, fork_parent, fork_child);
+	urds_at_exit(at_exit);
 }
 
 /* ---------------------------------------------------------------- contexts */
@@ -106,11 +104,13 @@ int engine_new(const struct engine_config *cfg, struct urds_ctx **out)
 					.block_put = loop_block_put,
 					.is_local = loop_is_local,
 					.u = e};
-	int rc;
+	int rc = urds_process_init();
 
+	if (rc < 0 || !e) {
+		free(e);
+		return rc < 0 ? rc : -URDS_ENOMEM;
+	}
 	urds_once(&once, process_setup);
-	if (!e)
-		return -URDS_ENOMEM;
 	e->cfg = *cfg;
 	urds_pool_init(&e->pool, cfg->memory_max);
 	e->bound.mem = &e->pool.mem;

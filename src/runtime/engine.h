@@ -13,7 +13,7 @@
 #include "core/peer.h"
 #include "core/sock.h"
 #include "platform/lock.h"
-#include "platform/posix/fds.h"
+#include "platform/process.h"
 #include "platform/thread.h"
 #include "platform/wake.h"
 #include "runtime/doorbell.h"
@@ -130,9 +130,9 @@ struct urds_sock {
 	struct path *hot; /* rx_lock: the path that delivered last; holds a reference on its peer */
 	_Atomic uint32_t any_waiters; /* sock_wait() calls, on rx_waiters with port ANY_EVENT */
 	uint64_t inode;
-	int fds[2];			 /* [0] is the application's; -1: none */
+	intptr_t fds[2];		 /* [0] is the application's; -1: none */
 	struct urds_ready_token token;	 /* readable */
-	struct urds_ready_token blocked; /* not writable: the pair is filled */
+	struct urds_ready_token blocked; /* not writable */
 	uint32_t options;		 /* SOCK_OPT_* */
 	int8_t transport;		 /* SO_RDS_TRANSPORT preset, or -1 */
 };

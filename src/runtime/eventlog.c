@@ -8,7 +8,6 @@
 #include "runtime/eventlog.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@
 #include "platform/addr.h"
 #include "platform/clock.h"
 #include "platform/cpu.h"
+#include "platform/leave.h"
 #include "platform/lock.h"
 #include "platform/textout.h"
 #include "platform/thread.h"
@@ -182,12 +182,11 @@ static const char *const levels[] = {
 static void out(const struct sink *s, enum eventlog_level level, struct line *l)
 {
 	if (s->fn) {
-		int was;
-
 		/* It may call what is a cancellation point; we are in the middle of a call. */
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
+		int was = urds_cancel_off();
+
 		s->fn(s->arg, (int)level, l->text);
-		pthread_setcancelstate(was, NULL);
+		urds_cancel_back(was);
 		return;
 	}
 	if (l->len == sizeof l->text - 1)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "platform/clock.h"
-#include "platform/posix/nocancel.h"
+#include "platform/pair.h"
 #include "platform/random.h"
 #include "transport/loop/loop.h"
 
@@ -131,10 +131,8 @@ void sock_drop(struct urds_sock *s)
 	peer_uncache(s->hot);
 	peer_uncache(s->to);
 	urds_rxq_fini(&s->rxq);
-	if (s->fds[0] >= 0) {
-		urds_fds_close(s->fds[0]);
-		urds_fds_close(s->fds[1]);
-	}
+	if (s->fds[0] >= 0)
+		urds_pair_close(s->fds);
 	sock_free(s);
 	atomic_fetch_sub_explicit(&e->pool.small, sizeof *s, memory_order_relaxed);
 	atomic_fetch_sub(&e->nsocks, 1);

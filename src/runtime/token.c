@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The descriptor of a socket: one end of an AF_UNIX pair. Readable: a byte lies in it. Not writable: the pair is
- * filled. Kept up only once the descriptor was asked for.
+ * The descriptor of a socket: one end of a pair (platform/pair.h). Kept up only once the descriptor was asked for.
  */
 #include "runtime/engine.h"
 
-#include <errno.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include "platform/clock.h"
-#include "platform/errno.h"
-#include "platform/posix/nocancel.h"
+#include "platform/pair.h"
 
 static bool wants_in(struct urds_sock *s)
 {
@@ -47,13 +41,12 @@ static void update_in(struct urds_sock *s)
 		return;
 	do {
 		bool want = wants_in(s);
-		char c = 0;
 
 		on = urds_ready_is_on(&s->token);
 		if (want && !on)
-			on = urds_sys_send(s->fds[1], &c, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+			on = urds_pair_put(s->fds);
 		else if (!want && on)
-			on = urds_sys_recv(s->fds[0], &c, 1, MSG_DONTWAIT) != 1;
+			on = urds_pair_take(s->fds);
 	} while (urds_ready_leave(&s->token, on));
 }
 
@@ -64,20 +57,14 @@ static void update_full(struct urds_sock *s)
 	if (!urds_ready_enter(&s->blocked))
 		return;
 	do {
-		static char fill[1024];
 		bool want = wants_full(s);
 
 		on = urds_ready_is_on(&s->blocked);
-		if (want && !on) {
-			while (urds_sys_send(s->fds[0], fill, sizeof fill,
-					     MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
-				;
-			on = true;
-		} else if (!want && on) {
-			while (urds_sys_recv(s->fds[1], fill, sizeof fill, MSG_DONTWAIT) > 0)
-				;
-			on = false;
-		}
+		if (want && !on)
+			urds_pair_fill(s->fds);
+		else if (!want && on)
+			urds_pair_drain(s->fds);
+		on = want;
 	} while (urds_ready_leave(&s->blocked, on));
 }
 
@@ -90,27 +77,14 @@ void sock_token(struct urds_sock *s)
 int sock_fd(struct urds_sock *s)
 {
 	struct urds_ctx *e = s->e;
-	int pair[2], small = 1;
+	int rc = 0;
 
 	urds_lock_acquire(&e->start_lock);
-	if (s->fds[0] < 0) {
-		int rc;
-
-		urds_fds_enter();
-		rc = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair);
-		urds_fds_made_all(pair, rc < 0 ? 0 : 2);
-		if (rc < 0) {
-			int err = urds_err_from_errno(errno);
-
-			urds_lock_release(&e->start_lock);
-			return -err;
-		}
-		/* Few writes fill it. */
-		setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-		s->fds[0] = pair[0];
-		s->fds[1] = pair[1];
-	}
+	if (s->fds[0] < 0)
+		rc = urds_pair_new(s->fds);
 	urds_lock_release(&e->start_lock);
+	if (rc < 0)
+		return rc;
 	if (!atomic_exchange(&s->is_watched, true)) {
 		/* From here on the loop thread reads the wire: the application sits in a poll of its own. */
 		atomic_fetch_add(&e->watchers, 1);
@@ -118,7 +92,7 @@ int sock_fd(struct urds_sock *s)
 		engine_kick(e);
 	}
 	sock_token(s);
-	return s->fds[0];
+	return (int)s->fds[0]; /* a SOCKET's number fits too: 32 bits of a handle mean something */
 }
 
 void sock_close_fds(struct urds_sock *s)
@@ -129,7 +103,7 @@ void sock_close_fds(struct urds_sock *s)
 	if (s->fds[0] >= 0) {
 		/* A changer at work meanwhile writes to a shut pair, never to a stranger's descriptor:
 		 * the numbers are given back with the last reference. */
-		shutdown(s->fds[0], SHUT_RDWR);
+		urds_pair_shut(s->fds);
 	}
 	urds_lock_release(&s->e->start_lock);
 }

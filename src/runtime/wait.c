@@ -11,8 +11,6 @@
  */
 #include "runtime/call.h"
 
-#include <pthread.h>
-
 #include "platform/clock.h"
 #include "platform/cpu.h"
 #include "platform/futex.h"
@@ -332,22 +330,11 @@ bool lead_ends(struct urds_ctx *e, struct call_thread *t)
 	return relieved;
 }
 
-/* The poller's wait is ended by every signal that has a handler, and by a stop. A socket's is gone on with after
- * a stop, and after a handler that was installed with SA_RESTART if it has no time limit: so is ours, unless some
- * handler is of the other kind. Handlers for what a thread does to itself are of no account: crash reporters
- * install them. */
+/* The poller's wait is ended by every signal that has a handler, and by a stop; a socket's goes on after most of them, and
+ * so does ours. */
 static bool is_interruption(const struct waiter *w)
 {
-	bool never_restarted = w->is_any || w->req.deadline != URDS_NEVER;
-	struct sigaction sa;
-
-	for (int sig = 1; sig <= SIGRTMAX; sig++)
-		if (sig != SIGSEGV && sig != SIGBUS && sig != SIGFPE && sig != SIGILL &&
-		    sig != SIGTRAP && sig != SIGABRT && sig != SIGSYS &&
-		    sigaction(sig, NULL, &sa) == 0 && sa.sa_handler != SIG_DFL &&
-		    sa.sa_handler != SIG_IGN && (never_restarted || !(sa.sa_flags & SA_RESTART)))
-			return true;
-	return false;
+	return urds_wait_is_interrupted(w->is_any || w->req.deadline != URDS_NEVER);
 }
 
 /* Leads until @w is over, its deadline, a signal (-URDS_EINTR), or until it is relieved (0). Timers are the loop
@@ -423,12 +410,12 @@ static bool become_leader(struct urds_ctx *e)
 /* The futex call itself is no cancellation point. */
 static int sleep_cancellable(struct waiter *w, uint32_t word)
 {
-	int rc, type;
+	int rc, was;
 
 	call_block();
-	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	was = urds_cancel_anywhere();
 	rc = urds_futex_wait(&w->req.state, word, w->req.deadline);
-	pthread_setcanceltype(type, NULL);
+	urds_cancel_anywhere_back(was);
 	call_unblock();
 	return rc;
 }
@@ -442,9 +429,9 @@ waiter_wait(struct urds_ctx *e, struct waiter *w, struct path *spin)
 	uint32_t word;
 	int rc = 0;
 
-	me.frame = __builtin_frame_address(0);
-	me.mark = &mark;
-	mark = (uintptr_t)&mark + ++me.serial;
+	me.frame.address = __builtin_frame_address(0);
+	me.frame.mark = &mark;
+	mark = (uintptr_t)&mark + ++me.frame.serial;
 	flush_dirty(e, URDS_NEVER);
 	while (!urds_request_is_over(&w->req) && rc == 0) {
 		bool wake;

@@ -14,6 +14,8 @@
 
 #include <stddef.h>
 
+#include "platform/process.h"
+
 void urds_fds_enter(void);
 /* Return: @fd, with errno as it was. Enters it, if it is one, and leaves. */
 int urds_fds_made(int fd);
@@ -21,10 +23,5 @@ int urds_fds_made(int fd);
 void urds_fds_made_all(const int *fds, size_t n);
 /* Ignores -1. errno is kept. */
 void urds_fds_close(int fd);
-
-/* Around fork(): prepare, then parent or child. The child's copies are closed without a word on the wire; nothing that
- * used one may be used, or closed, there. */
-enum urds_fork { URDS_FORK_PREPARE, URDS_FORK_PARENT, URDS_FORK_CHILD };
-void urds_fds_fork(enum urds_fork stage);
 
 #endif

@@ -829,7 +829,7 @@ static void descriptor(void)
 	fd = urds_fd(t.b);
 	CHECK(fd >= 0);
 	CHECK_EQ(urds_fd(t.b), fd);
-	CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	CHECK(is_cloexec(fd));
 	CHECK_EQ(poll_fd(fd, POLLIN | POLLOUT, 0), POLLOUT);
 	CHECK_EQ(urds_send(t.a, "one", 3, 0), 3);
 	CHECK_EQ(urds_send(t.a, "two", 3, 0), 3);
@@ -994,6 +994,7 @@ static void late_address(void)
 }
 PAIR(late_address)
 
+#ifndef _WIN32
 /* An address moves from another context into ours: in memory from then on. */
 static void moved_address(void)
 {
@@ -1014,6 +1015,8 @@ static void moved_address(void)
 	CHECK_EQ(urds_shutdown(t.ca), 0);
 }
 
+#endif
+
 /* ---------------------------------------------------------------- calls on nothing */
 
 static void unbound__receives_nothing(void)
@@ -1031,6 +1034,7 @@ static void unbound__receives_nothing(void)
 	CHECK_EQ(urds_shutdown(e), 0);
 }
 
+#ifndef _WIN32
 static void claim__pings(void)
 {
 	struct urds_ctx *a = ctx_open(URDS_CONFIG_NO_RECORD), *b = ctx_open(URDS_CONFIG_NO_RECORD);
@@ -1051,6 +1055,8 @@ static void claim__pings(void)
 	CHECK_EQ(urds_shutdown(a), 0);
 	CHECK_EQ(urds_shutdown(b), 0);
 }
+
+#endif
 
 int main(int argc, char **argv)
 {
@@ -1082,8 +1088,10 @@ int main(int argc, char **argv)
 	RUN_PAIR(wait_call);
 	RUN_PAIR(batches);
 	RUN_PAIR(late_address);
-	T_RUN(moved_address);
 	T_RUN(unbound__receives_nothing);
+#ifndef _WIN32 /* two contexts meet over TCP only */
+	T_RUN(moved_address);
 	T_RUN(claim__pings);
+#endif
 	return t_done();
 }

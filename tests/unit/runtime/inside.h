@@ -5,9 +5,21 @@
 #ifndef URDS_TESTS_INSIDE_H
 #define URDS_TESTS_INSIDE_H
 
-#include <arpa/inet.h>
+#include <stdlib.h>
 
+#include "platform/net.h"
 #include "runtime/engine.h"
+
+#ifdef _WIN32
+#include "platform/windows/win.h"
+
+/* URDS_TEST_OLD_WINDOWS: everything newer than Windows 7 is done without. */
+static void __attribute__((constructor)) old_or_not(void)
+{
+	if (getenv("URDS_TEST_OLD_WINDOWS"))
+		urds_win_pretend_old();
+}
+#endif
 
 static inline struct urds_addr v4(const char *ip)
 {

@@ -40,9 +40,14 @@ static void loop_comes_and_is_rung(struct urds_ctx *e)
 
 static bool is_rung(const struct urds_wake *w)
 {
+#ifdef _WIN32
+	/* Whoever meets its packet posts it anew while this is so. */
+	return atomic_load(&w->is_rung) != 0;
+#else
 	struct pollfd p = {.fd = (int)urds_wake_fd(w), .events = POLLIN};
 
 	return poll(&p, 1, 0) == 1;
+#endif
 }
 
 /* The context of these has no threads: nothing is bound. */
@@ -163,6 +168,7 @@ static void promoted_leader_is_woken(void)
 	two_close();
 }
 
+#ifndef _WIN32
 static _Thread_local sigjmp_buf out;
 static _Thread_local volatile sig_atomic_t may_jump;
 static _Atomic bool has_jumped, may_end;
@@ -231,6 +237,8 @@ static void lost_leader_is_replaced_while_others_are_busy(void)
 	two_close();
 }
 
+#endif
+
 int main(int argc, char **argv)
 {
 	own_network();
@@ -241,6 +249,8 @@ int main(int argc, char **argv)
 	T_RUN(leader_that_comes_as_a_ring_is_taken_has_its_own);
 	T_RUN(loop_that_comes_as_a_ring_is_taken_has_its_own);
 	T_RUN(promoted_leader_is_woken);
+#ifndef _WIN32 /* nothing leaves a call there */
 	T_RUN(lost_leader_is_replaced_while_others_are_busy);
+#endif
 	return t_done();
 }

@@ -5,6 +5,7 @@
  */
 #include <sys/resource.h>
 
+#include "platform/posix/fds.h"
 #include "transport/tcp/tcp_internal.h"
 #include "wire/hdr.h"
 

@@ -3,8 +3,6 @@
  * What idle paths and peers keep: rest and waking, chunks of unread messages, remembered counters, and what happens
  * when there is no memory to go on with.
  */
-#include <poll.h>
-
 #include "platform/clock.h"
 #include "two.h"
 
@@ -107,6 +105,7 @@ static void lone_messages(void)
 }
 PAIR(lone_messages)
 
+#ifndef _WIN32 /* over TCP */
 static bool no_timer_for_100_ms(struct urds_ctx *e)
 {
 	for (unsigned i = 0; i < 100; i++, nap_ms(1))
@@ -152,6 +151,8 @@ static void further_paths_come_to_rest(void)
 	CHECK_EQ(urds_shutdown(e[0]), 0);
 	CHECK_EQ(urds_shutdown(e[1]), 0);
 }
+
+#endif
 
 /* Many times to rest and out of it, by several threads, against the timer. */
 static void *rest_in_turn(void *arg)
@@ -199,6 +200,7 @@ static void rest_against_use(void)
 }
 PAIR(rest_against_use)
 
+#ifndef _WIN32 /* over TCP */
 static struct peer *made(struct node *n, const char *ip)
 {
 	struct urds_addr a = v4(ip);
@@ -292,6 +294,8 @@ static void no_memory_for_a_path_that_is_knocked_for(void)
 {
 	no_memory_for_a_path(true);
 }
+
+#endif
 
 /* At rest there is no path, and nothing pending. */
 static bool is_all_released(struct peer *p)
@@ -454,9 +458,11 @@ int main(int argc, char **argv)
 	RUN_PAIR(acknowledged_messages_are_released);
 	RUN_PAIR(room_is_told_at_once);
 	RUN_PAIR(counters_never_run_backwards);
+#ifndef _WIN32
 	T_RUN(further_paths_come_to_rest);
 	T_RUN(counters_outlive_two_evictions);
 	T_RUN(no_memory_for_a_path_that_is_accepted);
 	T_RUN(no_memory_for_a_path_that_is_knocked_for);
+#endif
 	return t_done();
 }
