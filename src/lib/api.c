@@ -89,7 +89,7 @@ static bool is_broadcast(const struct urds_addr *a)
 	return urds_addr_is_v4(a) && memcmp(a->ip + 12, "\xff\xff\xff\xff", 4) == 0;
 }
 
-static bool is_unicast(const struct urds_addr *a)
+bool urds_is_unicast(const struct urds_addr *a)
 {
 	return !urds_addr_is_any(a) && !is_multicast(a) && !is_broadcast(a);
 }
@@ -116,7 +116,7 @@ static int parse(const struct sockaddr *sa, socklen_t len, struct urds_endpoint 
 
 	if ((f != AF_INET && f != AF_INET6) || urds_len(len) < whole(f) ||
 	    urds_addr_from_sockaddr(&out->addr, &out->port, sa, urds_len(len)) < 0 ||
-	    !is_unicast(&out->addr))
+	    !urds_is_unicast(&out->addr))
 		return -URDS_EINVAL;
 	if (urds_addr_is_link_local(&out->addr) && out->addr.scope == 0)
 		return -URDS_EINVAL;
@@ -183,9 +183,9 @@ static int check_connect(const struct sockaddr *addr, socklen_t len, struct urds
 	if (f == AF_INET) {
 		if (urds_addr_is_any(&to->addr))
 			return -URDS_EDESTADDRREQ;
-		return is_unicast(&to->addr) ? 0 : -URDS_EINVAL;
+		return urds_is_unicast(&to->addr) ? 0 : -URDS_EINVAL;
 	}
-	if (!is_unicast(&to->addr))
+	if (!urds_is_unicast(&to->addr))
 		return -URDS_EPROTOTYPE;
 	return urds_addr_is_link_local(&to->addr) && to->addr.scope == 0 ? -URDS_EINVAL : 0;
 }
@@ -640,7 +640,11 @@ int urds_fd(struct urds_sock *s)
 		return -1;
 	fd = sock_fd(s);
 	if (fd < 0)
-		fd = urds_fail(-fd, "urds_fd: no descriptor: raise the limit (ulimit -n)");
+		fd = urds_fail(
+			-fd,
+			fd == -URDS_EAGAIN || fd == -URDS_ENOMEM
+				? "urds_fd: no thread to watch the wire: raise the limit (ulimit -u)"
+				: "urds_fd: no descriptor: raise the limit (ulimit -n)");
 	urds_leave(s);
 	return fd;
 }
@@ -654,6 +658,20 @@ int urds_set_nonblock(struct urds_sock *s, int on)
 	return 0;
 }
 
+static const char *wait_why(int rc)
+{
+	switch (-rc) {
+	case URDS_EINTR:
+		return "interrupted by a signal";
+	case URDS_EAGAIN:
+		return "a handler that interrupted a waiting call cannot wait";
+	case URDS_ENOMEM:
+		return "out of memory";
+	default:
+		return "the socket was closed";
+	}
+}
+
 int urds_wait(struct urds_sock *s, int events, int timeout_ms)
 {
 	int want = (events & POLLIN ? SOCK_IN : 0) | (events & POLLOUT ? SOCK_OUT : 0), rc;
@@ -664,8 +682,6 @@ int urds_wait(struct urds_sock *s, int events, int timeout_ms)
 	rc = sock_wait(s, want, deadline);
 	urds_leave(s);
 	if (rc < 0)
-		return urds_fail(-rc, "urds_wait: %s",
-				 rc == -URDS_EINTR ? "interrupted by a signal"
-						   : "the socket was closed");
+		return urds_fail(-rc, "urds_wait: %s", wait_why(rc));
 	return (rc & SOCK_IN ? POLLIN : 0) | (rc & SOCK_OUT ? POLLOUT : 0);
 }

@@ -29,6 +29,9 @@ static inline size_t urds_len(socklen_t len)
 	return (int64_t)len > 0 ? (size_t)len : 0;
 }
 
+/* An address that a socket may have: not 0.0.0.0, multicast, or 255.255.255.255. */
+bool urds_is_unicast(const struct urds_addr *a);
+
 /* Why the ownership record of a node could not be had, by this thread, last. */
 extern _Thread_local char urds_record_why[];
 

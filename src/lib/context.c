@@ -271,10 +271,10 @@ int urds_claim(struct urds_ctx *ctx, const struct sockaddr *addr, socklen_t len)
 		return urds_fail(
 			URDS_EBADF,
 			"urds_claim: the context belongs to the parent process; open your own");
-	if (urds_addr_is_any(&a))
+	if (!urds_is_unicast(&a))
 		return urds_fail(
 			URDS_EINVAL,
-			"urds_claim: 0.0.0.0 and :: are no RDS addresses; name one of this host");
+			"urds_claim: not a unicast address; name one of this host (never 0.0.0.0)");
 	urds_record_why[0] = 0;
 	cancel = urds_cancel_off();
 	rc = node_get(e, &a, NULL, NULL);

@@ -85,10 +85,12 @@ int sock_fd(struct urds_sock *s)
 	urds_lock_release(&e->start_lock);
 	if (rc < 0)
 		return rc;
+	rc = engine_start(e);
+	if (rc < 0)
+		return rc;
 	if (!atomic_exchange(&s->is_watched, true)) {
 		/* From here on the loop thread reads the wire: the application sits in a poll of its own. */
 		atomic_fetch_add(&e->watchers, 1);
-		engine_start(e);
 		engine_kick(e);
 	}
 	sock_token(s);

@@ -410,11 +410,16 @@ static bool become_leader(struct urds_ctx *e)
 /* The futex call itself is no cancellation point. */
 static int sleep_cancellable(struct waiter *w, uint32_t word)
 {
+	urds_ns until = w->req.deadline;
 	int rc, was;
 
+	/* After a handler with SA_RESTART the system goes on with a sleep without a limit; a wait for readiness ends then,
+	 * as poll() does. */
+	if (w->is_any && until == URDS_NEVER)
+		until = urds_clock_ns() + URDS_SEC(3600);
 	call_block();
 	was = urds_cancel_anywhere();
-	rc = urds_futex_wait(&w->req.state, word, w->req.deadline);
+	rc = urds_futex_wait(&w->req.state, word, until);
 	urds_cancel_anywhere_back(was);
 	call_unblock();
 	return rc;

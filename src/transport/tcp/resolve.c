@@ -24,6 +24,15 @@ static int probe_socket(const struct urds_addr *a)
 		socket(urds_addr_is_v4(a) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 }
 
+/* Whose socket may be bound to it does not tell an interface's own address from its network's broadcast address. */
+static bool is_broadcast(int fd, const struct urds_addr *a)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = (socklen_t)urds_addr_to_sockaddr(a, URDS_TCP_PORT, &ss);
+
+	return urds_sys_connect(fd, (struct sockaddr *)&ss, len) < 0 && errno == EACCES;
+}
+
 static bool is_local(struct urds_transport *t, const struct urds_addr *a)
 {
 	struct sockaddr_storage ss;
@@ -37,7 +46,7 @@ static bool is_local(struct urds_transport *t, const struct urds_addr *a)
 	if (fd <
 	    0) /* without a descriptor nobody can say: whoever goes on is told that there is none */
 		return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-	yes = bind(fd, (struct sockaddr *)&ss, len) == 0;
+	yes = bind(fd, (struct sockaddr *)&ss, len) == 0 && !is_broadcast(fd, a);
 	urds_fds_close(fd);
 	return yes;
 }

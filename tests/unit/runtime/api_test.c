@@ -1035,6 +1035,29 @@ static void unbound__receives_nothing(void)
 }
 
 #ifndef _WIN32
+/* An address is one host's: neither a group's nor, where the system tells them apart, all of a network's. */
+static void address__is_one_hosts(void)
+{
+	static const char *const groups[] = {"224.0.0.1", "255.255.255.255"};
+	struct urds_ctx *c = ctx_open(0);
+	struct urds_sock *s = urds_socket(c);
+	struct sockaddr_in at;
+
+	CHECK(c && s);
+	for (unsigned i = 0; i < 2; i++) {
+		at = in4(groups[i], 0);
+		CHECK_ERR(bind4(s, groups[i], 4000), EINVAL);
+		CHECK_ERR(urds_claim(c, (struct sockaddr *)&at, sizeof at), EINVAL);
+	}
+#ifndef _WIN32
+	at = in4("127.255.255.255", 0);
+	CHECK_ERR(bind4(s, "127.255.255.255", 4000), EADDRNOTAVAIL);
+	CHECK_ERR(urds_claim(c, (struct sockaddr *)&at, sizeof at), EADDRNOTAVAIL);
+#endif
+	CHECK_EQ(urds_close(s), 0);
+	CHECK_EQ(urds_shutdown(c), 0);
+}
+
 static void claim__pings(void)
 {
 	struct urds_ctx *a = ctx_open(URDS_CONFIG_NO_RECORD), *b = ctx_open(URDS_CONFIG_NO_RECORD);
@@ -1091,6 +1114,7 @@ int main(int argc, char **argv)
 	T_RUN(unbound__receives_nothing);
 #ifndef _WIN32 /* two contexts meet over TCP only */
 	T_RUN(moved_address);
+	T_RUN(address__is_one_hosts);
 	T_RUN(claim__pings);
 #endif
 	return t_done();

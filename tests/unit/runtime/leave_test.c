@@ -133,6 +133,39 @@ static void restarted_receives(void)
 }
 PAIR(restarted_receives)
 
+static void *wait_for_any(void *arg)
+{
+	struct worker *w = arg;
+
+	EXPECT(urds_wait(w->s, POLLIN, -1) == -1 && errno == EINTR, errno);
+	EXPECT(strstr(urds_reason(), "interrupted by a signal"), 0);
+	return NULL;
+}
+
+/* A wait for readiness ends after every handler, as poll() does: of the leader, and of one that sleeps on its futex. */
+static void handlers_end_waits_for_readiness(void)
+{
+	two_open();
+	handle(SIGUSR1, on_signal, SA_RESTART);
+	for (unsigned round = 0; round < 4; round++) {
+		struct worker r = {.s = sock_at(cb, ip_b, 4000)};
+
+		CHECK(r.s);
+		start(&r, wait_for_any);
+		nap_ms(round & 1 ? 200 : 5); /* after 100 ms it is relieved */
+		for (unsigned i = 0; pthread_tryjoin_np(r.id, NULL) == EBUSY; i++) {
+			CHECK(i < 2000 * slow());
+			pthread_kill(r.id, SIGUSR1);
+			nap_ms(10);
+		}
+		CHECK_EQ(urds_close(r.s), 0);
+	}
+	CHECK_THREADS();
+	handle(SIGUSR1, on_signal, 0);
+	two_close();
+}
+PAIR(handlers_end_waits_for_readiness)
+
 /* A handler that receives on the socket that its thread is in a call of: it gets a message, or EAGAIN. */
 static struct urds_sock *handler_sock;
 static _Atomic unsigned handler_got, handler_again;
@@ -429,6 +462,7 @@ int main(int argc, char **argv)
 	alarm(170 * slow());
 	RUN_PAIR(eintr_storm);
 	RUN_PAIR(restarted_receives);
+	RUN_PAIR(handlers_end_waits_for_readiness);
 	if (!SANITIZED_ADDRESS) /* its allocator bears no handler that allocates */
 		RUN_PAIR(receiving_in_a_handler);
 	if (!SANITIZED) { /* they do not follow a thread that is cancelled in a system call */
