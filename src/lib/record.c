@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The ownership record: taking, dropping, fork, and the life of the thread. Linux: abstract AF_UNIX.
+ * The ownership record: taking, dropping, fork, and the life of the thread, with AF_UNIX.
  */
 #include "lib/record.h"
 
@@ -10,24 +10,12 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lib/record_name.h"
 #include "lib/record_server.h"
-#include "platform/addr.h"
-#include "platform/clock.h"
 #include "platform/errno.h"
-#include "platform/ident.h"
 #include "platform/posix/fds.h"
-#include "platform/random.h"
-#include "urds/owner.h"
-
-#define TAKE_LIMIT_NS URDS_SEC(1)
-#define TAKE_STEP_NS URDS_MS(10)
-#define BACKLOG 32
 
 /* Guards the list of servers and start and stop of their threads; never held while asking an owner,
  * joining a thread or calling back. */
@@ -61,7 +49,6 @@ static int watch(struct urds_record_server *s, int fd, uint64_t what)
 static int server_new(const struct urds_record_cfg *cfg, struct urds_record_server **out)
 {
 	struct urds_record_server *s = calloc(1, sizeof(*s));
-	struct urds_ident self;
 	unsigned i;
 	int rc;
 
@@ -72,13 +59,7 @@ static int server_new(const struct urds_record_cfg *cfg, struct urds_record_serv
 	urds_lock_init(&s->lock);
 	s->ctx = cfg->ctx;
 	s->info = cfg->info;
-	urds_ident_self(&self);
-	s->ident.instance = urds_random64() | 1;
-	s->ident.pid = self.pid;
-	s->ident.uid = self.uid;
-	snprintf(s->ident.mode, sizeof(s->ident.mode), "%s", cfg->mode);
-	snprintf(s->ident.version, sizeof(s->ident.version), "%s", urds_version());
-	snprintf(s->ident.program, sizeof(s->ident.program), "%.63s", self.exe);
+	urds_rec_ident_self(&s->ident, cfg->mode);
 	urds_fds_enter();
 	s->wake_fd = urds_fds_made(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	urds_fds_enter();
@@ -111,85 +92,6 @@ static void server_stop(struct urds_record_server *s)
 	server_wake(s);
 	urds_thread_join(&s->thread);
 	s->has_stopped = true;
-}
-
-/* Binds and listens. Return: the descriptor, -URDS_EADDRINUSE, or another error. */
-static int listen_on(const struct urds_addr *a)
-{
-	struct sockaddr_un sun;
-	socklen_t len = urds_rec_name(&sun, a);
-	int fd, err;
-
-	urds_fds_enter();
-	fd = urds_fds_made(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	if (fd < 0)
-		return -urds_err_from_errno(errno);
-	if (bind(fd, (struct sockaddr *)&sun, len) == 0 && listen(fd, BACKLOG) == 0)
-		return fd;
-	err = urds_err_from_errno(errno);
-	urds_fds_close(fd);
-	return -err;
-}
-
-static void explain_owner(const struct urds_addr *a, const struct urds_owner *o, char *why,
-			  size_t cap)
-{
-	char text[URDS_ADDR_STRLEN], pid[48];
-
-	urds_addr_format(text, sizeof(text), a);
-	if (o->pid == 0)
-		snprintf(pid, sizeof(pid), "a process of another container");
-	else if (o->pid == getpid())
-		snprintf(pid, sizeof(pid), "this process, pid %d", o->pid);
-	else
-		snprintf(pid, sizeof(pid), "pid %d", o->pid);
-	snprintf(
-		why, cap,
-		"%s is owned by %s (%s, user %s)%s: an address has one owner; stop it, or use another "
-		"address of this host",
-		text, pid, o->program, o->user,
-		o->answered ? "" : ", which does not answer (stopped, or closing)");
-}
-
-/* Takes the name, or says who has it. A name without a listener is being taken or given up: wait. */
-static int take_name(const struct urds_addr *a, char *why, size_t cap)
-{
-	struct timespec step = {0, (long)TAKE_STEP_NS};
-	urds_ns end = urds_clock_ns() + TAKE_LIMIT_NS;
-	char text[URDS_ADDR_STRLEN];
-	struct urds_owner owner = {0};
-	int fd, rc;
-
-	for (;;) {
-		fd = listen_on(a);
-		if (fd >= 0)
-			return fd;
-		urds_addr_format(text, sizeof(text), a);
-		if (fd != -URDS_EADDRINUSE) {
-			snprintf(why, cap, "cannot note the ownership of %s: %s (%s)", text,
-				 strerror(urds_err_to_errno(fd)),
-				 fd == -URDS_EMFILE ? "raise the limit of open files"
-						    : "abstract AF_UNIX sockets are needed");
-			return fd;
-		}
-		rc = urds_rec_ask(a, end, &owner);
-		if (rc == 0) {
-			explain_owner(a, &owner, why, cap);
-			return -URDS_EADDRINUSE;
-		}
-		if (urds_clock_ns() >= end)
-			break;
-		nanosleep(&step, NULL);
-	}
-	if (owner.pid) {
-		explain_owner(a, &owner, why, cap);
-		return -URDS_EADDRINUSE;
-	}
-	snprintf(why, cap,
-		 "%s is held by a process that does not say who it is: see \"urds/owner/%s\" in "
-		 "the output of `ss -xlp`, or use another address",
-		 text, text);
-	return -URDS_EADDRINUSE;
 }
 
 /* Around fork. What prepare takes, parent or child gives back: more than the checker can follow. */
@@ -231,6 +133,7 @@ int urds_record_take(const struct urds_addr *a, const struct urds_record_cfg *cf
 	struct urds_record_server *s;
 	struct urds_record *r = calloc(1, sizeof(*r));
 	static struct urds_once fork_once;
+	struct urds_rec_name name;
 	char unused[1];
 	int rc;
 
@@ -244,10 +147,10 @@ int urds_record_take(const struct urds_addr *a, const struct urds_record_cfg *cf
 		snprintf(why, why_cap, "no memory for an ownership record");
 		return -URDS_ENOMEM;
 	}
-	rc = take_name(a, why, why_cap);
+	rc = urds_rec_take(a, &name, why, why_cap);
 	if (rc < 0)
 		goto undo_alloc;
-	r->fd = rc;
+	r->fd = (int)name.listener;
 	r->addr = *a;
 
 	urds_lock_acquire(&all_lock);

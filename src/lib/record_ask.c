@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The asking side: find the owner of an address, be sure who it is, exchange messages within a limit.
+ * Names and the asking side, by AF_UNIX: find the owner of an address, be sure who it is, exchange messages within a limit.
  * Process and user come from the system (SO_PEERCRED of a listener: who called listen), so that an
  * owner that is stopped, or lies, is named all the same.
  */
@@ -8,34 +8,52 @@
 #include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "lib/record_codec.h"
-#include "lib/record_name.h"
+#include "lib/record_sock.h"
 #include "platform/addr.h"
 #include "platform/clock.h"
 #include "platform/errno.h"
 #include "platform/posix/fds.h"
 #include "urds/owner.h"
 
-socklen_t urds_rec_name(struct sockaddr_un *out, const struct urds_addr *a)
-{
-	struct urds_addr bare = *a;
-	char text[URDS_ADDR_STRLEN];
-	int n;
+#define BACKLOG 32
 
-	/* The zone as a number: names of interfaces change. */
-	bare.scope = 0;
-	urds_addr_format(text, sizeof(text), &bare);
+const char urds_rec_look_at[] = "the output of `ss -xlp`";
+const char urds_rec_listed_in[] = "/proc/net/unix: mount /proc";
+const char urds_rec_needs[] = "abstract AF_UNIX sockets are needed";
+
+/* "\0urds/owner/192.0.2.1". Return: the length to pass with it. */
+static socklen_t name_of(struct sockaddr_un *out, const struct urds_addr *a)
+{
+	char text[URDS_ADDR_STRLEN + 16];
+	size_t n = urds_rec_text(text, sizeof(text), a);
+
 	memset(out, 0, sizeof(*out));
 	out->sun_family = AF_UNIX;
-	if (a->scope)
-		n = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "%s%s%%%u",
-			     URDS_REC_PREFIX, text, a->scope);
-	else
-		n = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "%s%s", URDS_REC_PREFIX,
-			     text);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+	snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "%s%s", URDS_REC_PREFIX, text);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof(URDS_REC_PREFIX) + n);
+}
+
+int urds_rec_listen(const struct urds_addr *a, struct urds_rec_name *out)
+{
+	struct sockaddr_un sun;
+	socklen_t len = name_of(&sun, a);
+	int fd, err;
+
+	urds_fds_enter();
+	fd = urds_fds_made(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	if (fd < 0)
+		return -urds_err_from_errno(errno);
+	*out = (struct urds_rec_name){fd, -1};
+	if (bind(fd, (struct sockaddr *)&sun, len) == 0 && listen(fd, BACKLOG) == 0)
+		return 0;
+	err = urds_err_from_errno(errno);
+	urds_fds_close(fd);
+	return -err;
 }
 
 static void user_name(struct urds_owner *o)
@@ -77,7 +95,7 @@ static void set_limit(int fd, int opt, urds_ns end)
 int urds_rec_dial(const struct urds_addr *a, urds_ns end, struct urds_owner *who)
 {
 	struct sockaddr_un sun;
-	socklen_t len = urds_rec_name(&sun, a), cred_len;
+	socklen_t len = name_of(&sun, a), cred_len;
 	struct ucred cred = {0};
 	int fd, err;
 
@@ -151,8 +169,6 @@ int urds_rec_recv(int fd, uint8_t *p, size_t cap, urds_ns end)
 int urds_rec_ident(int fd, urds_ns end, struct urds_owner *out)
 {
 	uint8_t msg[URDS_REC_HDR_LEN + 512];
-	struct urds_rec_ident id;
-	struct urds_rec_hdr h;
 	int n = urds_rec_empty_put(msg, sizeof(msg), URDS_REC_IDENT, 0);
 
 	n = urds_rec_send(fd, msg, (size_t)n, end);
@@ -160,16 +176,7 @@ int urds_rec_ident(int fd, urds_ns end, struct urds_owner *out)
 		n = urds_rec_recv(fd, msg, sizeof(msg), end);
 	if (n < 0)
 		return n;
-	if (urds_rec_hdr_get(&h, msg, (size_t)n) < 0 || h.status ||
-	    h.type != (URDS_REC_IDENT | URDS_REC_REPLY) ||
-	    urds_rec_ident_get(&id, msg, (size_t)n) < 0)
-		return -URDS_EPROTO;
-	out->instance = id.instance;
-	out->answered = 1;
-	snprintf(out->mode, sizeof(out->mode), "%s", id.mode);
-	snprintf(out->version, sizeof(out->version), "%s", id.version);
-	snprintf(out->program, sizeof(out->program), "%s", id.program);
-	return 0;
+	return urds_rec_ident_read(out, msg, (size_t)n);
 }
 
 int urds_rec_ask(const struct urds_addr *a, urds_ns end, struct urds_owner *out)
@@ -188,4 +195,37 @@ int urds_rec_ask(const struct urds_addr *a, urds_ns end, struct urds_owner *out)
 	rc = urds_rec_ident(fd, end, out);
 	urds_fds_close(fd);
 	return rc == -URDS_ENOTCONN ? rc : 0; /* it went, or sent us away because too many ask */
+}
+
+/* "1234: 00000002 00000000 00010000 0005 01 5678 @urds/owner/192.0.2.1": listeners only, because a
+ * connection's end has the name too. */
+static char *owner_in(char *line)
+{
+	char *name = strstr(line, " @" URDS_REC_PREFIX);
+	unsigned flags;
+
+	if (!name || sscanf(line, "%*s %*x %*x %x", &flags) != 1 || !(flags & 0x10000))
+		return NULL;
+	name += 2 + sizeof(URDS_REC_PREFIX) - 1;
+	name[strcspn(name, "\n")] = '\0';
+	return name;
+}
+
+int urds_rec_find(struct urds_addr **out, size_t *n)
+{
+	FILE *f = fopen("/proc/net/unix", "re");
+	char line[512], *name;
+	int rc = 0;
+
+	*out = NULL;
+	*n = 0;
+	if (!f)
+		return -URDS_EACCES;
+	while (rc == 0 && *n < URDS_REC_OWNERS_MAX && fgets(line, sizeof(line), f)) {
+		name = owner_in(line);
+		if (name)
+			rc = urds_rec_found(out, n, name);
+	}
+	fclose(f);
+	return rc;
 }

@@ -1,35 +1,50 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The names of ownership records, and asking one who it is (record_ask.c).
+ * The names of ownership records: taking one, finding them, asking one who it is. One file per system does it
+ * (record_sock.c, record_ask.c; record_pipe.c), the rest is the same for all (record_take.c, record_find.c).
  */
 #ifndef URDS_LIB_RECORD_NAME_H
 #define URDS_LIB_RECORD_NAME_H
 
-#include <sys/socket.h>
-#include <sys/un.h>
-
 #include "wire/types.h"
 
 struct urds_owner;
+struct urds_rec_ident;
 
 #define URDS_REC_PREFIX "urds/owner/"
+#define URDS_REC_OWNERS_MAX 65536u
 
-/* "\0urds/owner/192.0.2.1", "\0urds/owner/fe80::1%2". Return: the length to pass with it. */
-socklen_t urds_rec_name(struct sockaddr_un *out, const struct urds_addr *a);
+/* "192.0.2.1", "fe80::1%2": what follows the prefix. Return: its length. */
+size_t urds_rec_text(char *buf, size_t size, const struct urds_addr *a);
 
-/* A connection to the owner of @a whose credentials @who has (as far as the system knows them).
- * Return: a blocking descriptor, -URDS_ENOTCONN (nobody), -URDS_ETIMEDOUT, -URDS_EMFILE, -URDS_EIO. */
-int urds_rec_dial(const struct urds_addr *a, urds_ns end, struct urds_owner *who);
+/* A name that was taken: the system's listener, and what else keeps the name, or -1. */
+struct urds_rec_name {
+	intptr_t listener, guard;
+};
 
-/* One message each way. A clean end is -URDS_ENOTCONN. Return: 0 / bytes, or a negative urds_err. */
-int urds_rec_send(int fd, const uint8_t *p, size_t len, urds_ns end);
-int urds_rec_recv(int fd, uint8_t *p, size_t cap, urds_ns end);
+/* By one process at a time. Return: 0, -URDS_EADDRINUSE, or another negative urds_err. */
+int urds_rec_listen(const struct urds_addr *a, struct urds_rec_name *out);
+/* For people: what to look at where an owner does not say who it is; where owners are found; what is needed if there are no
+ * names at all. */
+extern const char urds_rec_look_at[], urds_rec_listed_in[], urds_rec_needs[];
 
-/* Who owns @a? Return: 0 (also when it does not answer: ->answered), -URDS_ENOTCONN (nobody; or, if
+/* Takes the name within a second, or says who has it. Return: as above. */
+int urds_rec_take(const struct urds_addr *a, struct urds_rec_name *out, char *why, size_t cap);
+
+/* What we say of ourselves. */
+void urds_rec_ident_self(struct urds_rec_ident *out, const char *mode);
+
+/* Who owns @a? Process and user come from the system, so that an owner that is stopped, or lies, is named all the same.
+ * Return: 0 (also when it does not answer: ->answered), -URDS_ENOTCONN (nobody; or, if
  * out->pid is set, it closed the connection at once: it ends or is overrun, ask again). */
 int urds_rec_ask(const struct urds_addr *a, urds_ns end, struct urds_owner *out);
 
-/* The same on an open connection. */
-int urds_rec_ident(int fd, urds_ns end, struct urds_owner *out);
+/* An answer to IDENT, of @n bytes. Return: 0 or -URDS_EPROTO. */
+int urds_rec_ident_read(struct urds_owner *out, const uint8_t *msg, size_t n);
+
+/* The owned addresses, some perhaps twice; *out from malloc(), NULL if there are none. Return: 0 or a negative urds_err. */
+int urds_rec_find(struct urds_addr **out, size_t *n);
+/* One more at the end of what urds_rec_find() has found so far. @text: as of urds_rec_text(); of others nothing is added. */
+int urds_rec_found(struct urds_addr **v, size_t *n, const char *text);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * urds/owner.h: asking the owners of addresses, for tools and operators.
+ * urds/owner.h: what owners of addresses answer to their own user, for tools and operators.
  */
 #include "urds/owner.h"
 
@@ -8,12 +8,11 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lib/record.h"
 #include "lib/record_codec.h"
-#include "lib/record_name.h"
+#include "lib/record_sock.h"
 #include "platform/addr.h"
 #include "platform/clock.h"
 #include "platform/errno.h"
@@ -22,93 +21,10 @@
 #define ASK_LIMIT_NS URDS_SEC(1)
 #define INFO_LIMIT_NS URDS_SEC(5)
 #define INFO_MAX (64u << 20)
-#define OWNERS_MAX 65536u
 
 static int bad_addr(const char *what)
 {
 	return urds_fail(URDS_EINVAL, "%s: not a complete IPv4 or IPv6 address", what);
-}
-
-static int by_addr(const void *a, const void *b)
-{
-	return urds_addr_cmp(a, b);
-}
-
-/* "1234: 00000002 00000000 00010000 0005 01 5678 @urds/owner/192.0.2.1": listeners only, because a
- * connection's end has the name too. */
-static bool owner_line(const char *line, struct urds_addr *out)
-{
-	const char *name = strstr(line, " @" URDS_REC_PREFIX);
-	unsigned flags;
-	char text[URDS_ADDR_STRLEN];
-
-	if (!name || sscanf(line, "%*s %*x %*x %x", &flags) != 1 || !(flags & 0x10000))
-		return false;
-	snprintf(text, sizeof(text), "%s", name + 2 + sizeof(URDS_REC_PREFIX) - 1);
-	text[strcspn(text, "\n")] = '\0';
-	return urds_addr_parse(out, text) == 0;
-}
-
-int urds_owner_list(struct sockaddr_storage *v, size_t cap)
-{
-	FILE *f = fopen("/proc/net/unix", "re");
-	struct urds_addr *found = NULL, *grown;
-	size_t n = 0, room = 0, i, kept = 0;
-	char line[512];
-	int rc = 0;
-
-	if (!f)
-		return urds_fail(
-			URDS_EACCES,
-			"cannot read /proc/net/unix, where owners are found: %s; mount /proc",
-			strerror(errno));
-	while (n < OWNERS_MAX && fgets(line, sizeof(line), f)) {
-		if (n == room) {
-			room = room ? room * 2 : 16;
-			grown = realloc(found, room * sizeof(*found));
-			if (!grown) {
-				rc = urds_fail(URDS_ENOMEM, "no memory for %zu owners", room);
-				goto done;
-			}
-			found = grown;
-		}
-		n += owner_line(line, &found[n]);
-	}
-	if (n)
-		qsort(found, n, sizeof(*found), by_addr);
-	for (i = 0; i < n; i++) {
-		if (i && urds_addr_eq(&found[i], &found[i - 1]))
-			continue;
-		if (kept < cap)
-			urds_addr_to_sockaddr(&found[i], 0, &v[kept]);
-		kept++;
-	}
-	rc = (int)kept;
-done:
-	free(found);
-	fclose(f);
-	return rc;
-}
-
-int urds_owner_ident(const struct sockaddr *addr, socklen_t len, struct urds_owner *out)
-{
-	struct timespec step = {0, (long)URDS_MS(20)};
-	urds_ns end = urds_clock_ns() + ASK_LIMIT_NS;
-	char text[URDS_ADDR_STRLEN];
-	struct urds_addr a;
-	int rc;
-
-	if (urds_addr_from_sockaddr(&a, NULL, addr, len) < 0)
-		return bad_addr("owner of an address");
-	while ((rc = urds_rec_ask(&a, end, out)) == -URDS_ENOTCONN && out->pid &&
-	       urds_clock_ns() < end)
-		nanosleep(&step, NULL);
-	if (rc == 0)
-		return 0;
-	urds_addr_format(text, sizeof(text), &a);
-	if (rc == -URDS_ENOTCONN)
-		return urds_fail(URDS_ENOTCONN, "no urds process owns %s", text);
-	return urds_fail(-rc, "cannot ask who owns %s: %s", text, strerror(urds_err_to_errno(rc)));
 }
 
 /* A connection to an owner that serves us. Return: the descriptor, or -1 with the reason noted. */

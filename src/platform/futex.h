@@ -13,6 +13,15 @@
  * Return: 0 woken (perhaps for nothing) or *word differed, -URDS_ETIMEDOUT, -URDS_EINTR. */
 int urds_futex_wait(_Atomic uint32_t *word, uint32_t val, urds_ns deadline);
 
+/* Nobody wakes it; a signal handler does not either. */
+static inline void urds_sleep_until(urds_ns deadline)
+{
+	_Atomic uint32_t word = 0;
+
+	while (urds_futex_wait(&word, 0, deadline) != -URDS_ETIMEDOUT)
+		;
+}
+
 /* Wakes up to @n sleepers. Only the address is used: *word may already have been freed. */
 void urds_futex_wake(_Atomic uint32_t *word, int n);
 

@@ -29,6 +29,19 @@ for header in ("urds.h", "owner.h", "log.h"):
 tap.case("headers__declare_something", [] if len(declared) > 30 else [f"only {declared}"])
 tap.case("map__has_what_headers_declare", differ("urds.map", listed("src/lib/urds.map", r"^\t(urds_\w+);$"), declared))
 tap.case("def__has_what_headers_declare", differ("urds.def", listed("src/lib/urds.def", r"^    (\w+)$"), declared))
+if library.endswith(".dll"):
+    objdump = sys.argv[3]
+    out = subprocess.run([objdump, "-p", library], check=True, stdout=subprocess.PIPE, text=True).stdout
+    table = out.partition("[Ordinal/Name Pointer] Table")[2].partition("\n\n")[0]
+    tap.case("library__exports_what_headers_declare",
+             # The calls of owner.h are not there yet.
+             differ("the library", re.findall(r"^\t\[ *\d+\] (?:\+base\[ *\d+\] +[0-9a-f]+ )?(\w+)$", table, re.M),
+                    [n for n in declared if not n.startswith("urds_owner_")]))
+    # Nothing that Windows 7 lacks, no thread library of the compiler's, no file that we would have to bring.
+    own = {"bcrypt.dll", "iphlpapi.dll", "kernel32.dll", "msvcrt.dll", "ws2_32.dll", "advapi32.dll"}
+    needs = {n.lower() for n in re.findall(r"DLL Name: (\S+)", out)}
+    tap.case("library__needs_what_every_windows_has", [f"it needs {n}" for n in sorted(needs - own)])
+    tap.done()
 out = subprocess.run(["nm", "-D", "--defined-only", library], check=True, stdout=subprocess.PIPE, text=True).stdout
 symbols = [line.split()[-1] for line in out.splitlines()]
 versions = {s.partition("@")[2].lstrip("@") for s in symbols if "@" in s and not s.startswith("URDS_")}
