@@ -65,6 +65,9 @@ struct urds_sock;
 #define URDS_CONFIG_NO_SPIN 0x02u   /* never spin before sleeping */
 #define URDS_CONFIG_NO_RECORD 0x04u /* take no ownership record (tests) */
 
+#define URDS_CONFIG_NO_THREADS \
+	0x08u /* start no thread: the program's event loop calls urds_progress() */
+
 /* Set @size = sizeof(struct urds_config) and zero the rest: 0 means the default of each field. */
 struct urds_config {
 	size_t size;
@@ -95,6 +98,29 @@ URDS_API int urds_open(const struct urds_config *cfg, struct urds_ctx **out);
  * calls in other threads return EBADF. @ctx NULL: the process default. At exit this happens by itself.
  */
 URDS_API int urds_shutdown(struct urds_ctx *ctx);
+
+/**
+ * urds_context_fd() - what an event loop watches in place of threads of ours.
+ * @ctx: one with URDS_CONFIG_NO_THREADS.
+ *
+ * The descriptor is readable, level-triggered, while urds_progress() has something to do. It stays the same, belongs to
+ * the context, and is closed with it; only watch it.
+ *
+ * Return: the descriptor, or -1 with EINVAL (a context with threads, or NULL), EMFILE, ENOMEM, EBADF (in a fork child),
+ * EOPNOTSUPP (Windows: call urds_progress() whenever the time that it returned has passed, and every few ms while something
+ * is expected).
+ */
+URDS_API int urds_context_fd(struct urds_ctx *ctx);
+
+/**
+ * urds_progress() - do what there is to do in a context without threads: accept and make connections, read and acknowledge
+ * what came, send what can go, answer other processes. Does not block. Connections live by it: a context that nobody drives
+ * for seconds is dead to its peers. Blocking calls of this context work, and drive it while they wait.
+ * Any thread; of two at once one returns at once.
+ * Return: milliseconds after which it is to be called again although the descriptor is not readable then (who watches
+ * that need not care: it becomes readable), INT_MAX: none; or -1 with EINVAL, EBADF, EAGAIN (a handler).
+ */
+URDS_API int urds_progress(struct urds_ctx *ctx);
 
 /**
  * urds_claim() - own an address without binding a socket: accept its connections, answer its pings.

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +16,11 @@
 #include "lib/settings.h"
 #include "platform/addr.h"
 #include "platform/errno.h"
-#include "runtime/eventlog.h"
+#include "platform/clock.h"
 #include "platform/host.h"
 #include "platform/process.h"
+#include "runtime/call.h"
+#include "runtime/eventlog.h"
 
 static _Thread_local int last_err;
 static _Thread_local char reason[512];
@@ -71,7 +74,10 @@ static int record_info(struct urds_ctx *ctx, int id, void *buf, size_t cap, size
 
 static int take_record(struct node *n)
 {
-	struct urds_record_cfg cfg = {.ctx = n->e, .mode = "embedded", .info = record_info};
+	struct urds_record_cfg cfg = {.ctx = n->e,
+				      .mode = "embedded",
+				      .info = record_info,
+				      .watch = n->e->cfg.no_threads ? engine_hub_watch : NULL};
 	struct urds_record *r;
 	int rc = urds_record_take(&n->addr, &cfg, &r, urds_record_why, sizeof urds_record_why);
 
@@ -129,6 +135,7 @@ static int configure(const struct urds_config *user, struct urds_settings *setti
 		.ext = !(c.flags & URDS_CONFIG_NO_EXT),
 		.spin = !(c.flags & URDS_CONFIG_NO_SPIN),
 		.record = !(c.flags & URDS_CONFIG_NO_RECORD),
+		.no_threads = c.flags & URDS_CONFIG_NO_THREADS,
 		.paths = c.paths ? c.paths : 1,
 		.spin_us = c.spin_us ? c.spin_us : 50,
 		.peers_max = c.peers_max ? c.peers_max : URDS_PEERS_MAX,
@@ -216,6 +223,61 @@ int urds_shutdown(struct urds_ctx *ctx)
 	engine_free(ctx, URDS_SEC(2));
 	urds_cancel_back(cancel);
 	return 0;
+}
+
+/* A context that the program drives. NULL after urds_fail(). */
+static struct urds_ctx *driven(struct urds_ctx *e, const char *what)
+{
+	if (!e || !e->cfg.no_threads)
+		urds_fail(URDS_EINVAL,
+			  "%s: the context has threads of its own: open one with "
+			  "URDS_CONFIG_NO_THREADS",
+			  what);
+	else if (atomic_load(&e->is_dead))
+		urds_fail(URDS_EBADF,
+			  "%s: the context belongs to the parent process; open your own", what);
+	else
+		return e;
+	return NULL;
+}
+
+int urds_context_fd(struct urds_ctx *ctx)
+{
+	struct urds_ctx *e = driven(ctx, "urds_context_fd");
+	int fd;
+
+	if (!e)
+		return -1;
+	fd = engine_hub_fd(e);
+	if (fd == -URDS_EOPNOTSUPP)
+		return urds_fail(-fd, "urds_context_fd: this system has no such descriptor: call "
+				      "urds_progress() from time to time");
+	return fd < 0 ? urds_fail(-fd,
+				  "urds_context_fd: no descriptor: raise the limit (ulimit -n)")
+		      : fd;
+}
+
+int urds_progress(struct urds_ctx *ctx)
+{
+	struct urds_ctx *e = driven(ctx, "urds_progress");
+	urds_ns next, now;
+	int asked = -1;
+
+	if (!e)
+		return -1;
+	if (call_me.state != CALL_OUT)
+		return urds_fail(URDS_EAGAIN, "urds_progress: in a signal handler that interrupted "
+					      "another call");
+#ifdef URDS_HAVE_RECORD
+	asked = urds_record_progress(e); /* which makes calls of its own */
+#endif
+	(void)call_enter();
+	now = urds_clock_ns();
+	next = engine_progress(e, asked < 0 ? URDS_NEVER : now + URDS_MS(asked));
+	call_leave();
+	if (next == URDS_NEVER || next > now + URDS_MS(INT_MAX))
+		return INT_MAX;
+	return next > now ? (int)((next - now + URDS_MS(1) - 1) / URDS_MS(1)) : 0;
 }
 
 static int address(const struct sockaddr *sa, socklen_t len, struct urds_addr *out,

@@ -57,6 +57,7 @@ static int server_new(const struct urds_record_cfg *cfg, struct urds_record_serv
 	for (i = 0; i < URDS_REC_CLIENTS_MAX; i++)
 		s->clients[i].fd = -1;
 	urds_lock_init(&s->lock);
+	urds_lock_init(&s->step_lock);
 	s->ctx = cfg->ctx;
 	s->info = cfg->info;
 	urds_rec_ident_self(&s->ident, cfg->mode);
@@ -67,7 +68,9 @@ static int server_new(const struct urds_record_cfg *cfg, struct urds_record_serv
 	rc = -URDS_EMFILE;
 	if (s->epoll_fd < 0 || s->wake_fd < 0 || watch(s, s->wake_fd, URDS_REC_WATCH_WAKE) < 0)
 		goto undo;
-	rc = urds_thread_start(&s->thread, "urds-record", urds_rec_serve, s);
+	s->has_no_thread = cfg->watch != NULL;
+	rc = cfg->watch ? cfg->watch(cfg->ctx, s->epoll_fd)
+			: urds_thread_start(&s->thread, "urds-record", urds_rec_serve, s);
 	if (rc < 0)
 		goto undo;
 	*out = s;
@@ -91,6 +94,11 @@ static void server_stop(struct urds_record_server *s)
 {
 	server_wake(s);
 	urds_thread_join(&s->thread);
+	if (s->has_no_thread) {
+		urds_lock_acquire(&s->step_lock);
+		urds_rec_end(s);
+		urds_lock_release(&s->step_lock);
+	}
 	s->has_stopped = true;
 }
 
@@ -190,6 +198,27 @@ int urds_record_take(const struct urds_addr *a, const struct urds_record_cfg *cf
 undo_alloc:
 	free(r);
 	return rc;
+}
+
+int urds_record_progress(struct urds_ctx *ctx)
+{
+	struct urds_record_server *s;
+	int next_ms = -1;
+
+	urds_lock_acquire(&all_lock);
+	s = server_find(ctx);
+	if (s && (!s->has_no_thread || atomic_load(&s->is_stopping)))
+		s = NULL;
+	if (s)
+		urds_lock_acquire(&s->step_lock); /* whoever frees it waits for that */
+	urds_lock_release(&all_lock);
+	if (!s)
+		return -1;
+	/* Events without end leave the rest to the next call: the descriptor stays readable. */
+	for (int i = 0; i < 64 && urds_rec_step(s, false, &next_ms); i++)
+		;
+	urds_lock_release(&s->step_lock);
+	return next_ms;
 }
 
 void urds_record_drop(struct urds_record *r)

@@ -28,6 +28,8 @@ struct urds_record_cfg {
 	struct urds_ctx *ctx; /* borrowed until the last drop, or stop */
 	const char *mode;     /* "embedded"; copied */
 	urds_record_info_fn *info;
+	/* NULL: a thread serves; else there is none, and urds_record_progress() is to be called whenever @fd is readable. */
+	int (*watch)(struct urds_ctx *ctx, int fd);
 };
 
 #define URDS_RECORD_WHY_MAX 320u
@@ -41,6 +43,10 @@ struct urds_record_cfg {
  */
 int urds_record_take(const struct urds_addr *a, const struct urds_record_cfg *cfg,
 		     struct urds_record **out, char *why, size_t why_cap);
+
+/* Serves who asks, without waiting, in a context without a thread for it. Return: ms after which it is to be called again; -1:
+ * none. One thread at a time. */
+int urds_record_progress(struct urds_ctx *ctx);
 
 /* Gives the address up. The last one of a context stops its thread first. NULL is fine. Call with no
  * lock of the engine held. */

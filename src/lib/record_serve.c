@@ -422,17 +422,30 @@ static void dispatch(struct urds_record_server *s, uint64_t what)
 }
 
 /* One event per wait: what it is about still exists when it is looked at. */
+bool urds_rec_step(struct urds_record_server *s, bool wait, int *next_ms)
+{
+	struct epoll_event ev;
+
+	*next_ms = sweep(s);
+	if (epoll_wait(s->epoll_fd, &ev, 1, wait ? *next_ms : 0) != 1)
+		return false;
+	dispatch(s, ev.data.u64);
+	return true;
+}
+
+void urds_rec_end(struct urds_record_server *s)
+{
+	for (unsigned i = 0; i < URDS_REC_CLIENTS_MAX; i++)
+		if (s->clients[i].fd >= 0)
+			client_close(s, &s->clients[i]);
+}
+
 void urds_rec_serve(void *server)
 {
 	struct urds_record_server *s = server;
-	struct epoll_event ev;
-	unsigned i;
+	int next_ms;
 
-	while (!atomic_load(&s->is_stopping)) {
-		if (epoll_wait(s->epoll_fd, &ev, 1, sweep(s)) == 1)
-			dispatch(s, ev.data.u64);
-	}
-	for (i = 0; i < URDS_REC_CLIENTS_MAX; i++)
-		if (s->clients[i].fd >= 0)
-			client_close(s, &s->clients[i]);
+	while (!atomic_load(&s->is_stopping))
+		urds_rec_step(s, true, &next_ms);
+	urds_rec_end(s);
 }

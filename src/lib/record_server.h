@@ -63,6 +63,8 @@ struct urds_record_server {
 	uint64_t instance;
 	struct urds_rec_ident ident;
 	struct urds_thread thread;
+	bool has_no_thread;
+	struct urds_lock step_lock; /* without a thread: whoever serves; inside record.c's lock */
 	int epoll_fd, wake_fd;
 	_Atomic bool is_stopping;
 	bool has_stopped;
@@ -81,5 +83,8 @@ enum urds_rec_watch {
 };
 
 void urds_rec_serve(void *server); /* the thread */
+/* One event at most. *next_ms: when something is due, or -1; @wait: waits until then. Return: was there an event? */
+bool urds_rec_step(struct urds_record_server *s, bool wait, int *next_ms);
+void urds_rec_end(struct urds_record_server *s);
 
 #endif

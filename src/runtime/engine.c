@@ -118,6 +118,12 @@ int engine_new(const struct engine_config *cfg, struct urds_ctx **out)
 		e->incarnation = (uint32_t)urds_random64();
 	while (e->incarnation == 0);
 	atomic_init(&e->next_deadline, URDS_NEVER);
+	e->extra_fd = -1;
+	if (cfg->no_threads) {
+		/* The program is to be rung: progress.c. */
+		atomic_init(&e->loop_polls, 1);
+		atomic_init(&e->poll_until, URDS_NEVER);
+	}
 	rc = urds_poller_new(&e->poller);
 	if (rc < 0)
 		goto undo_ctx;
@@ -158,6 +164,8 @@ int engine_start(struct urds_ctx *e)
 {
 	int rc = 0;
 
+	if (e->cfg.no_threads)
+		return 0;
 	urds_lock_acquire(&e->start_lock);
 	if (!e->loop_thread.is_running)
 		rc = urds_thread_start(&e->loop_thread, "urds-loop", loop_main, e);
@@ -480,6 +488,8 @@ static void destroy(struct urds_ctx *e)
 	urds_loop_free(e->loop);
 	urds_wake_fini(&e->loop_wake);
 	urds_wake_fini(&e->lead_wake);
+	if (e->has_hub)
+		urds_hub_free(&e->hub);
 	urds_poller_free(e->poller);
 	urds_pool_fini(&e->pool);
 	free(e->heads);
@@ -501,6 +511,7 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 		*at = e->next;
 	urds_lock_release(&all_lock);
 
+	urds_lock_acquire(&e->progress_lock); /* and keeps it: nobody else does its work any more */
 	if (e->stop_records)
 		e->stop_records(e);
 	/* Nothing is sent any more from here on, or the flush would have no end. */

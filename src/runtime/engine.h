@@ -12,6 +12,7 @@
 #include "core/path.h"
 #include "core/peer.h"
 #include "core/sock.h"
+#include "platform/hub.h"
 #include "platform/lock.h"
 #include "platform/process.h"
 #include "platform/thread.h"
@@ -256,6 +257,7 @@ struct engine_config {
 	uint32_t peers_max;
 	uint16_t tcp_port;
 	bool record;
+	bool no_threads; /* none of ours: urds_progress() */
 	uint64_t memory_max;
 	urds_ns rest_ns; /* URDS_REST_NS; shorter in tests */
 	struct urds_net *
@@ -296,6 +298,10 @@ struct urds_ctx {
 	_Atomic(struct path *) ready; /* stack */
 
 	struct urds_thread loop_thread, flush_thread;
+	struct urds_hub hub; /* of a context without threads; start_lock, as the next two */
+	bool has_hub;
+	int extra_fd;			/* watched as well: of lib/; -1: none */
+	struct urds_lock progress_lock; /* one thread at a time does their work */
 	struct urds_doorbell loop_bell, flush_bell;
 	struct urds_doorbell lead_bell; /* the leader, while it is in the poller */
 	_Atomic bool stop;
@@ -450,6 +456,10 @@ static inline void set_busy(struct urds_ctx *e)
 		atomic_store_explicit(&e->is_busy, true, memory_order_relaxed);
 }
 void loop_main(void *ctx);
+/* Is there something to do that the poller does not tell of? */
+bool engine_has_work(struct urds_ctx *e);
+/* All that there is to do, what the poller tells included. Return: events. */
+int engine_poll_now(struct urds_ctx *e);
 /* Lets some thread see to the poller at once. */
 void engine_kick(struct urds_ctx *e);
 /* Of lead_wake and loop_wake. */
@@ -533,6 +543,13 @@ bool sock_flip(struct urds_sock *s, bool congested); /* rx_lock held; true: the 
 int sock_fd(struct urds_sock *s); /* >= 0 or negative */
 void sock_token(struct urds_sock *s);
 void sock_close_fds(struct urds_sock *s);
+
+/* ---- progress.c, for contexts without threads */
+/* The descriptor to watch, or negative. */
+int engine_hub_fd(struct urds_ctx *e);
+int engine_hub_watch(struct urds_ctx *e, int fd);
+/* Return: when it is to be called again, at the latest. @also: not after that. */
+urds_ns engine_progress(struct urds_ctx *e, urds_ns also);
 
 /* ---- info.c */
 struct urds_info_peer;

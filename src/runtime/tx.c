@@ -232,7 +232,9 @@ void path_gather(struct path *h, urds_ns until)
 	atomic_store_explicit(&h->gather_until, until, memory_order_relaxed);
 	peer_hold(h->peer);
 	push_dirty(e, h);
-	if (urds_doorbell_ring(&e->flush_bell))
+	if (e->cfg.no_threads)
+		engine_kick(e);
+	else if (urds_doorbell_ring(&e->flush_bell))
 		urds_futex_wake(&e->flush_bell.word, 1);
 }
 

@@ -55,13 +55,13 @@ static void run_all(struct urds_ctx *e)
 	engine_run_loop(e);
 	ready_run(e);
 	flush_dirty(e, URDS_NEVER);
-	if (me.leads != e &&
+	if ((me.leads != e || e->cfg.no_threads) &&
 	    atomic_load_explicit(&e->next_deadline, memory_order_relaxed) != URDS_NEVER)
 		timer_run(e, urds_clock_ns());
 	engine_run_loop(e);
 }
 
-static bool has_work(struct urds_ctx *e)
+bool engine_has_work(struct urds_ctx *e)
 {
 	return urds_loop_pending(e->loop) || atomic_load(&e->ready) || atomic_load(&e->dirty);
 }
@@ -96,7 +96,7 @@ static int poll_once(struct urds_ctx *e, urds_ns now, urds_ns limit)
 	atomic_thread_fence(memory_order_seq_cst);
 	next = atomic_load_explicit(&e->next_deadline, memory_order_relaxed);
 	until = shorter(until, next);
-	if (has_work(e))
+	if (engine_has_work(e))
 		until = now;
 	atomic_store_explicit(&e->poll_until, until, memory_order_relaxed);
 	urds_count(e, URDS_C_poll_calls, 1);
@@ -171,12 +171,20 @@ void engine_kick(struct urds_ctx *e)
 		urds_futex_wake(&e->loop_bell.word, 1);
 }
 
-void engine_drive(struct urds_ctx *e)
+int engine_poll_now(struct urds_ctx *e)
 {
+	int n;
+
 	run_all(e);
 	urds_count(e, URDS_C_poll_calls, 1);
-	urds_poller_wait(e->poller, 0);
+	n = urds_poller_wait(e->poller, 0);
 	run_all(e);
+	return n;
+}
+
+void engine_drive(struct urds_ctx *e)
+{
+	(void)engine_poll_now(e);
 }
 
 /* Does a blocked call drive the poller? One that has been silent for long is relieved: it will come out. */
@@ -327,6 +335,8 @@ bool lead_ends(struct urds_ctx *e, struct call_thread *t)
 		atomic_store(&e->lead_lost, false);
 		urds_wake_ring(&e->lead_wake);
 	}
+	if (e->cfg.no_threads)
+		urds_wake_ring(&e->loop_wake); /* timers are the program's again */
 	return relieved;
 }
 
@@ -335,6 +345,18 @@ bool lead_ends(struct urds_ctx *e, struct call_thread *t)
 static bool is_interruption(const struct waiter *w)
 {
 	return urds_wait_is_interrupted(w->is_any || w->req.deadline != URDS_NEVER);
+}
+
+/* Nobody else sees to timers: when does the next one ask for it? Who sets an earlier one rings the leader. */
+static urds_ns timers_until(struct urds_ctx *e)
+{
+	urds_ns next;
+
+	atomic_store(&e->poll_until, URDS_NEVER);
+	atomic_thread_fence(memory_order_seq_cst);
+	next = atomic_load_explicit(&e->next_deadline, memory_order_relaxed);
+	atomic_store(&e->poll_until, next);
+	return next;
 }
 
 /* Leads until @w is over, its deadline, a signal (-URDS_EINTR), or until it is relieved (0). Timers are the loop
@@ -357,12 +379,14 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 			if (urds_request_is_over(&w->req))
 				break;
 		}
-		if (w->req.deadline != URDS_NEVER) {
-			urds_ns now = urds_clock_ns();
+		if (w->req.deadline != URDS_NEVER || e->cfg.no_threads) {
+			urds_ns now = urds_clock_ns(), until = w->req.deadline;
 
-			if (now >= w->req.deadline)
+			if (now >= until)
 				break;
-			limit = w->req.deadline - now;
+			if (e->cfg.no_threads)
+				until = shorter(until, timers_until(e));
+			limit = until == URDS_NEVER ? URDS_NEVER : until > now ? until - now : 0;
 		}
 		atomic_store_explicit(&e->lead_inside, true, memory_order_relaxed);
 		urds_doorbell_arm(
@@ -371,7 +395,7 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 			urds_doorbell_disarm(&e->lead_bell);
 			break;
 		}
-		if (has_work(e))
+		if (engine_has_work(e))
 			limit = 0;
 		urds_count_own(&e->lead_polls, 1);
 		rc = fetch_and_dispatch(e, spin, limit);
@@ -396,14 +420,14 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 
 static bool is_free(struct urds_ctx *e)
 {
-	return !atomic_load(&e->watchers) && atomic_load(&e->leader) == 0;
+	return (!atomic_load(&e->watchers) || e->cfg.no_threads) && atomic_load(&e->leader) == 0;
 }
 
 static bool become_leader(struct urds_ctx *e)
 {
 	uintptr_t none = 0;
 
-	return !atomic_load(&e->watchers) &&
+	return (!atomic_load(&e->watchers) || e->cfg.no_threads) &&
 	       atomic_compare_exchange_strong(&e->leader, &none, (uintptr_t)&me);
 }
 

@@ -11,12 +11,17 @@
 static struct urds_ctx *ca, *cb;
 static char ip_a[24], ip_b[24];
 
-static inline void two_open(void)
+static inline void two_names(void)
 {
 	serial++;
 	/* Alternately the smaller address and the larger one sends. */
 	snprintf(ip_a, sizeof ip_a, "127.11.%u.%u", serial, serial & 1 ? 1 : 2);
 	snprintf(ip_b, sizeof ip_b, "127.11.%u.%u", serial, serial & 1 ? 2 : 1);
+}
+
+static inline void two_open(void)
+{
+	two_names();
 	ca = ctx_open(pair_flags());
 	cb = variant == LOOP ? ca : ctx_open(pair_flags());
 	CHECK(ca && cb);

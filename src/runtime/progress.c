@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Contexts without threads: the program's event loop watches one descriptor, and does what the loop thread and the flusher
+ * would do whenever that is readable.
+ *
+ * Outside of engine_progress() the program counts as a loop thread in the poller: whoever has something for it rings
+ * loop_wake, which makes the descriptor readable. A blocked call leads as elsewhere, and sees to timers too.
+ */
+#include "runtime/call.h"
+
+#include <limits.h>
+
+#include "platform/clock.h"
+
+/* Rounds of one call; then the program has its turn. */
+#define ROUNDS 16
+
+int engine_hub_fd(struct urds_ctx *e)
+{
+	int rc = 0;
+
+	urds_lock_acquire(&e->start_lock);
+	if (!e->has_hub) {
+		rc = urds_hub_new(&e->hub);
+		if (rc == 0)
+			rc = urds_hub_add(&e->hub, (int)urds_poller_fd(e->poller));
+		if (rc == 0 && e->extra_fd >= 0)
+			rc = urds_hub_add(&e->hub, e->extra_fd);
+		if (rc == 0)
+			e->has_hub = true;
+	}
+	if (rc == 0)
+		rc = e->hub.fd;
+	urds_lock_release(&e->start_lock);
+	if (rc >= 0)
+		urds_wake_ring(&e->loop_wake); /* what there is to do by now */
+	return rc;
+}
+
+int engine_hub_watch(struct urds_ctx *e, int fd)
+{
+	int rc = 0;
+
+	urds_lock_acquire(&e->start_lock);
+	e->extra_fd = fd;
+	if (e->has_hub)
+		rc = urds_hub_add(&e->hub, fd);
+	urds_lock_release(&e->start_lock);
+	return rc;
+}
+
+/* One round. Return: is there more to do at once? */
+static bool progress_once(struct urds_ctx *e, urds_ns *next)
+{
+	int n = engine_poll_now(e);
+
+	/* From here on others ring: what they did before is seen below. */
+	atomic_store(&e->loop_polls, 1);
+	atomic_store(&e->poll_until, URDS_NEVER);
+	atomic_thread_fence(memory_order_seq_cst);
+	*next = atomic_load_explicit(&e->next_deadline, memory_order_relaxed);
+	atomic_store(&e->poll_until, *next);
+	return n > 0 || engine_has_work(e) || *next <= urds_clock_ns();
+}
+
+urds_ns engine_progress(struct urds_ctx *e, urds_ns also)
+{
+	urds_ns next = URDS_NEVER;
+	bool more = true;
+
+	if (!urds_lock_try(&e->progress_lock))
+		return URDS_NEVER; /* another thread is at it */
+	call_me.is_loop = true;
+	for (int i = 0; more && i < ROUNDS; i++) {
+		atomic_store(&e->loop_polls, 0);
+		more = progress_once(e, &next);
+	}
+	call_me.is_loop = false;
+	next = more ? urds_clock_ns() : next < also ? next : also;
+	if (more)
+		urds_wake_ring(&e->loop_wake);
+	urds_lock_acquire(&e->start_lock);
+	if (e->has_hub)
+		urds_hub_arm(&e->hub, next);
+	urds_lock_release(&e->start_lock);
+	urds_lock_release(&e->progress_lock);
+	return next;
+}
