@@ -2,6 +2,10 @@
  *
  * The descriptor of a socket: one end of an AF_UNIX pair. Readable: a byte lies in it. Not writable: the pair is
  * filled. Kept up only once the descriptor was asked for.
+ *
+ * Who waits for edges (EPOLLET) has to be told of each one, also of a change that came and went while another thread
+ * was telling of an earlier one. So where the state is as it should be, but may have been another meanwhile, it is
+ * told again: an edge too many is harmless.
  */
 #include "runtime/engine.h"
 
@@ -39,7 +43,8 @@ static bool wants_full(struct urds_sock *s)
 	return want;
 }
 
-static void update_in(struct urds_sock *s)
+/* @again: it became so, or may have. */
+static void update_in(struct urds_sock *s, bool again)
 {
 	bool on;
 
@@ -54,10 +59,14 @@ static void update_in(struct urds_sock *s)
 			on = urds_sys_send(s->fds[1], &c, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 		else if (!want && on)
 			on = urds_sys_recv(s->fds[0], &c, 1, MSG_DONTWAIT) != 1;
+		else if (want && again &&
+			 urds_sys_send(s->fds[1], &c, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+			(void)urds_sys_recv(s->fds[0], &c, 1, MSG_DONTWAIT); /* one is left */
+		again = true;
 	} while (urds_ready_leave(&s->token, on));
 }
 
-static void update_full(struct urds_sock *s)
+static void update_full(struct urds_sock *s, bool again)
 {
 	bool on;
 
@@ -77,14 +86,19 @@ static void update_full(struct urds_sock *s)
 			while (urds_sys_recv(s->fds[1], fill, sizeof fill, MSG_DONTWAIT) > 0)
 				;
 			on = false;
+		} else if (!want && again &&
+			   urds_sys_send(s->fds[0], fill, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1) {
+			/* Taking it out is what tells of room. */
+			(void)urds_sys_recv(s->fds[1], fill, 1, MSG_DONTWAIT);
 		}
+		again = true;
 	} while (urds_ready_leave(&s->blocked, on));
 }
 
-void sock_token(struct urds_sock *s)
+void sock_token(struct urds_sock *s, int news)
 {
-	update_in(s);
-	update_full(s);
+	update_in(s, (news & SOCK_IN) != 0);
+	update_full(s, (news & SOCK_OUT) != 0);
 }
 
 int sock_fd(struct urds_sock *s)
@@ -117,7 +131,7 @@ int sock_fd(struct urds_sock *s)
 		engine_start(e);
 		engine_kick(e);
 	}
-	sock_token(s);
+	sock_token(s, 0);
 	return s->fds[0];
 }
 
