@@ -71,13 +71,6 @@ static unsigned fill_towards(struct urds_sock *s, const char *ip)
 	return n;
 }
 
-static void cancel_to(struct urds_sock *s, const char *ip)
-{
-	struct sockaddr_in to = in4(ip, 5);
-
-	CHECK_EQ(urds_setsockopt(s, URDS_SOL_RDS, URDS_OPT_CANCEL_SENT_TO, &to, sizeof to), 0);
-}
-
 /* ---------------------------------------------------------------- select */
 
 static int select_on(int fd, bool in, bool out, int ms)
@@ -110,7 +103,7 @@ static void select__in_and_out(void)
 	EVENTUALLY(select_on(fd_b, true, true, 0) == POLLOUT);
 	fill_towards(a, NOBODY);
 	EVENTUALLY(select_on(fd_a, true, true, 0) == 0);
-	cancel_to(a, NOBODY);
+	CHECK_EQ(cancel4(a, NOBODY, 5), 0);
 	CHECK_EQ(select_on(fd_a, true, true, soon()), POLLOUT);
 	sockets_close();
 }
@@ -132,7 +125,7 @@ static void epoll__level(void)
 	EVENTUALLY(events_of(ep, 0) == EPOLLOUT);
 	fill_towards(b, NOBODY);
 	EVENTUALLY(events_of(ep, 0) == 0);
-	cancel_to(b, NOBODY);
+	CHECK_EQ(cancel4(b, NOBODY, 5), 0);
 	CHECK_EQ(events_of(ep, soon()), EPOLLOUT);
 	sockets_close();
 }
@@ -166,7 +159,7 @@ static void epoll__edge_out(void)
 	for (int i = 0; i < 100; i++) {
 		CHECK_EQ(fill_towards(a, NOBODY), 107);
 		EVENTUALLY(events_of(ep, 0) == 0);
-		cancel_to(a, NOBODY);
+		CHECK_EQ(cancel4(a, NOBODY, 5), 0);
 		CHECK_EQ(events_of(ep, soon()), EPOLLOUT);
 	}
 	sockets_close();
@@ -349,10 +342,8 @@ static void edge_in__while_another_thread_tells(void)
 static void *cancel_all(void *arg)
 {
 	struct worker *w = arg;
-	struct sockaddr_in to = in4(NOBODY, 5);
 
-	EXPECT(urds_setsockopt(w->s, URDS_SOL_RDS, URDS_OPT_CANCEL_SENT_TO, &to, sizeof to) == 0,
-	       errno);
+	EXPECT(cancel4(w->s, NOBODY, 5) == 0, errno);
 	return NULL;
 }
 
@@ -373,7 +364,7 @@ static void edge_out__while_another_thread_tells(void)
 	CHECK_EQ(events_of(ep, soon()), EPOLLOUT);
 	CHECK_EQ(fill_towards(a, NOBODY), 107);
 	EVENTUALLY(events_of(ep, 20) == 0);
-	cancel_to(a, NOBODY);
+	CHECK_EQ(cancel4(a, NOBODY, 5), 0);
 	atomic_store(&hold, GO);
 	pthread_join(w.id, NULL);
 	CHECK_EQ(events_of(ep, soon()), EPOLLOUT);
