@@ -108,6 +108,13 @@ static inline ssize_t send4(struct urds_sock *s, const void *buf, size_t len, in
 	return urds_sendto(s, buf, len, flags, (struct sockaddr *)&a, sizeof a);
 }
 
+static inline int cancel4(struct urds_sock *s, const char *ip, unsigned port)
+{
+	struct sockaddr_in a = in4(ip, port);
+
+	return urds_setsockopt(s, URDS_SOL_RDS, URDS_OPT_CANCEL_SENT_TO, &a, sizeof a);
+}
+
 static inline int set_int(struct urds_sock *s, int level, int opt, int v)
 {
 	return urds_setsockopt(s, level, opt, &v, sizeof v);

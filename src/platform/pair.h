@@ -18,6 +18,9 @@ bool urds_pair_put(const intptr_t fds[2]);
 bool urds_pair_take(const intptr_t fds[2]);
 void urds_pair_fill(const intptr_t fds[2]);
 void urds_pair_drain(const intptr_t fds[2]);
+/* The token lies in it, or it is not filled: whoever waits for edges is told so once more. */
+void urds_pair_again_in(const intptr_t fds[2]);
+void urds_pair_again_out(const intptr_t fds[2]);
 /* Whoever is in one of the above comes out and finds a pair that is of no use; the numbers stay taken until it is closed. */
 void urds_pair_shut(const intptr_t fds[2]);
 void urds_pair_close(const intptr_t fds[2]);

@@ -540,8 +540,8 @@ void sock_rx_news(struct urds_sock *s, unsigned news, size_t n); /* rx_lock held
 bool sock_flip(struct urds_sock *s, bool congested); /* rx_lock held; true: the map changed */
 
 /* ---- token.c: the descriptor */
-int sock_fd(struct urds_sock *s); /* >= 0 or negative */
-void sock_token(struct urds_sock *s);
+int sock_fd(struct urds_sock *s);		/* >= 0 or negative */
+void sock_token(struct urds_sock *s, int news); /* @news: of SOCK_IN and SOCK_OUT what became so */
 void sock_close_fds(struct urds_sock *s);
 
 /* ---- progress.c, for contexts without threads */

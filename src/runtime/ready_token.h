@@ -22,10 +22,13 @@
  *	}
  *
  * The promise: a change made before enter() is seen by an evaluation of "wanted" that begins after
- * it. So once all have returned, the token is there if and only if it is wanted, and there is never
- * more than one. While a changer is at work poll() may report either; a receive decides by the
+ * it. So once all have returned, the token is there if and only if it is wanted, and but for the
+ * moment described below there is never more than one. While a changer is at work poll() may report either; a receive decides by the
  * queue, never by the token. "Wanted" may be read by relaxed atomic loads, or under the socket's
  * lock. Enter, leave order memory as a lock does.
+ *
+ * Who waits for edges may not see that "wanted" changed twice while a changer was at work. A changer
+ * that finds the token there and wanted in a further round puts a second byte in and takes one out.
  *
  * The changer stays for as long as others keep changing "wanted": each further round answers a
  * transition that another thread completed. Callers enter on transitions (empty to non-empty or

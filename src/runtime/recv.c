@@ -71,7 +71,7 @@ static void taken(struct urds_sock *s, int rc, bool flipped) URDS_RELEASES(&s->r
 			engine_run_loop(s->e);
 	}
 	if (rc != 0 && emptied && atomic_load_explicit(&s->is_watched, memory_order_relaxed))
-		sock_token(s);
+		sock_token(s, 0);
 }
 
 /* rx_lock held, released here: nothing is queued. Return: 0: look again, or negative. */

@@ -91,7 +91,7 @@ static bool deliver(struct path *h, const struct urds_rx_item *v, size_t n)
 		urds_count_own(&h->counts[PATH_C_recv_queued], done);
 		if ((news & URDS_RXQ_FILLED) &&
 		    atomic_load_explicit(&s->is_watched, memory_order_relaxed))
-			sock_token(s);
+			sock_token(s, SOCK_IN);
 	} else {
 		urds_count(e, URDS_C_recv_drop_no_sock, n);
 	}

@@ -395,7 +395,7 @@ int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct 
 	if (!is_gathered(h, have, (uint32_t)len, more))
 		send_now(h);
 	if (atomic_load_explicit(&s->is_watched, memory_order_relaxed))
-		sock_token(s);
+		sock_token(s, 0);
 out:
 	peer_drop(h->peer);
 	return rc;
@@ -422,5 +422,5 @@ void sock_freed(struct urds_sock *s, uint64_t bytes)
 		urds_lock_release(&s->rx_lock);
 	}
 	if (atomic_load_explicit(&s->is_watched, memory_order_relaxed))
-		sock_token(s);
+		sock_token(s, SOCK_OUT);
 }

@@ -318,8 +318,12 @@ static void cancel_at(struct peer *p, void *arg)
 		urds_lock_acquire(&h->append);
 		urds_log_cancel(&h->tx.log, a->s, a->dport, a->disown, &freed);
 		urds_lock_release(&h->append);
-		if (freed.msgs)
-			sock_freed(a->s, freed.bytes);
+		if (!freed.msgs)
+			continue;
+		sock_freed(a->s, freed.bytes);
+		/* With a connection they are passed over as it goes on; without one now. */
+		if (!atomic_load_explicit(&h->link, memory_order_relaxed))
+			path_transmit(h);
 	}
 }
 

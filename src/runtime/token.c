@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The descriptor of a socket: one end of a pair (platform/pair.h). Kept up only once the descriptor was asked for.
+ *
+ * Who waits for edges (EPOLLET) has to be told of each one, also of a change that came and went while another thread
+ * was telling of an earlier one. So where the state is as it should be, but may have been another meanwhile, it is
+ * told again: an edge too many is harmless.
  */
 #include "runtime/engine.h"
 
@@ -33,7 +37,8 @@ static bool wants_full(struct urds_sock *s)
 	return want;
 }
 
-static void update_in(struct urds_sock *s)
+/* @again: it became so, or may have. */
+static void update_in(struct urds_sock *s, bool again)
 {
 	bool on;
 
@@ -47,10 +52,13 @@ static void update_in(struct urds_sock *s)
 			on = urds_pair_put(s->fds);
 		else if (!want && on)
 			on = urds_pair_take(s->fds);
+		else if (want && again)
+			urds_pair_again_in(s->fds);
+		again = true;
 	} while (urds_ready_leave(&s->token, on));
 }
 
-static void update_full(struct urds_sock *s)
+static void update_full(struct urds_sock *s, bool again)
 {
 	bool on;
 
@@ -64,14 +72,17 @@ static void update_full(struct urds_sock *s)
 			urds_pair_fill(s->fds);
 		else if (!want && on)
 			urds_pair_drain(s->fds);
+		else if (!want && again)
+			urds_pair_again_out(s->fds);
 		on = want;
+		again = true;
 	} while (urds_ready_leave(&s->blocked, on));
 }
 
-void sock_token(struct urds_sock *s)
+void sock_token(struct urds_sock *s, int news)
 {
-	update_in(s);
-	update_full(s);
+	update_in(s, (news & SOCK_IN) != 0);
+	update_full(s, (news & SOCK_OUT) != 0);
 }
 
 int sock_fd(struct urds_sock *s)
@@ -93,7 +104,7 @@ int sock_fd(struct urds_sock *s)
 		atomic_fetch_add(&e->watchers, 1);
 		engine_kick(e);
 	}
-	sock_token(s);
+	sock_token(s, 0);
 	return (int)s->fds[0]; /* a SOCKET's number fits too: 32 bits of a handle mean something */
 }
 

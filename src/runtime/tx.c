@@ -142,6 +142,28 @@ static bool send_once(struct path *h, struct urds_link *l, struct urds_tx_env *e
 	       !atomic_load_explicit(&h->tx.want, memory_order_relaxed);
 }
 
+/* What was cancelled and passed over leaves nothing to acknowledge. */
+static void release_tombs(struct path *h)
+{
+	struct urds_log_freed_list freed;
+
+	urds_lock_acquire(&h->append);
+	urds_log_ack_seq(&h->tx.log, 0, &freed);
+	urds_lock_release(&h->append);
+}
+
+/* The peer may never be there: what was cancelled must not wait for it. A gather that nothing is taken of. */
+static void pass_tombs(struct path *h)
+{
+	struct urds_iov one;
+	uint32_t again;
+	size_t bytes;
+
+	urds_log_gather(&h->tx.log, &one, 1, 1, 0, false, &bytes);
+	urds_log_taken(&h->tx.log, 0, 0, &again);
+	release_tombs(h);
+}
+
 static void transmit_round(struct path *h)
 {
 	struct urds_link *l = atomic_load_explicit(&h->link, memory_order_acquire);
@@ -150,8 +172,11 @@ static void transmit_round(struct path *h)
 	struct urds_probe us;
 	int sends = 0;
 
-	if (!l)
+	if (!l) {
+		if (atomic_load_explicit(&h->tx.log.tombs, memory_order_relaxed) > 0)
+			pass_tombs(h);
 		return;
+	}
 	path_release_acked(h, l);
 	if (atomic_load_explicit(&h->is_ending, memory_order_relaxed))
 		return;
@@ -170,14 +195,8 @@ static void transmit_round(struct path *h)
 		path_gather(h, urds_clock_ns());
 	if (atomic_load(&h->tx.want) & URDS_WANT_ACK)
 		ack_later(h); /* no room, or no memory for it */
-	if (atomic_load_explicit(&h->tx.log.tombs, memory_order_relaxed) > 0) {
-		struct urds_log_freed_list freed;
-
-		/* Cancelled messages that were passed over leave nothing to acknowledge. */
-		urds_lock_acquire(&h->append);
-		urds_log_ack_seq(&h->tx.log, 0, &freed);
-		urds_lock_release(&h->append);
-	}
+	if (atomic_load_explicit(&h->tx.log.tombs, memory_order_relaxed) > 0)
+		release_tombs(h);
 	if (urds_log_has_pending(&h->tx.log))
 		arm_poll(h);
 }

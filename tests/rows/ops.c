@@ -220,11 +220,10 @@ static void op_name_any(struct call *c)
 
 static void op_close(struct call *c)
 {
-	int rc = urds_close(c->s);
+	int rc;
 
-	for (unsigned i = 0; i < c->w->nsocks; i++)
-		if (c->w->socks[i].s == c->s)
-			c->w->socks[i].s = NULL;
+	sock_forget(c->w, c->s);
+	rc = urds_close(c->s);
 	if (rc < 0)
 		put_result(c, rc);
 	else

@@ -35,6 +35,8 @@ int number(const char *word, int otherwise);
 /* "A:1", "B:1", "192.0.2.9:1", "[::1]:1", "family:0"; "-" is no address. Return: its length. */
 socklen_t address(const struct call *c, const char *word, struct sockaddr_storage *ss);
 struct urds_sock *sock_named(struct world *w, const char *name);
+/* It is closed, or about to be. */
+void sock_forget(struct world *w, const struct urds_sock *s);
 
 /* One message of @size bytes, which are 0, 1, 2... */
 ssize_t send_pattern(struct urds_sock *s, const struct sockaddr_storage *to, socklen_t tolen,

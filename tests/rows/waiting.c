@@ -8,7 +8,10 @@
 
 #define WAIT_S 20
 
-struct urds_sock *sock_named(struct world *w, const char *name)
+/* The sockets of a world: an operation that blocks is ended by another thread. */
+static pthread_mutex_t socks_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct urds_sock *find_or_make(struct world *w, const char *name)
 {
 	struct urds_sock *s;
 	unsigned i = 0;
@@ -24,6 +27,25 @@ struct urds_sock *sock_named(struct world *w, const char *name)
 	w->socks[i].s = s;
 	w->nsocks++;
 	return s;
+}
+
+struct urds_sock *sock_named(struct world *w, const char *name)
+{
+	struct urds_sock *s;
+
+	pthread_mutex_lock(&socks_lock);
+	s = find_or_make(w, name);
+	pthread_mutex_unlock(&socks_lock);
+	return s;
+}
+
+void sock_forget(struct world *w, const struct urds_sock *s)
+{
+	pthread_mutex_lock(&socks_lock);
+	for (unsigned i = 0; i < w->nsocks; i++)
+		if (w->socks[i].s == s)
+			w->socks[i].s = NULL;
+	pthread_mutex_unlock(&socks_lock);
 }
 
 static int own(struct urds_ctx *ctx, const char *ip)
@@ -48,10 +70,12 @@ int world_open(struct world *w, bool is_tcp)
 
 void world_close_socks(struct world *w)
 {
+	pthread_mutex_lock(&socks_lock);
 	for (unsigned i = 0; i < w->nsocks; i++)
 		if (w->socks[i].s)
 			urds_close(w->socks[i].s);
 	w->nsocks = 0;
+	pthread_mutex_unlock(&socks_lock);
 }
 
 int world_close(struct world *w)

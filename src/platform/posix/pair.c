@@ -57,6 +57,21 @@ void urds_pair_drain(const intptr_t fds[2])
 		;
 }
 
+void urds_pair_again_in(const intptr_t fds[2])
+{
+	if (urds_pair_put(fds))
+		(void)urds_pair_take(fds); /* one is left */
+}
+
+void urds_pair_again_out(const intptr_t fds[2])
+{
+	char c = 0;
+
+	/* Taking it out is what tells of room. */
+	if (urds_sys_send((int)fds[0], &c, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+		(void)urds_sys_recv((int)fds[1], &c, 1, MSG_DONTWAIT);
+}
+
 void urds_pair_shut(const intptr_t fds[2])
 {
 	shutdown((int)fds[0], SHUT_RDWR);

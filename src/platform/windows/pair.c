@@ -177,6 +177,17 @@ void urds_pair_drain(const intptr_t fds[2])
 			return;
 }
 
+void urds_pair_again_in(const intptr_t fds[2])
+{
+	if (urds_pair_put(fds))
+		(void)urds_pair_take(fds); /* one is left */
+}
+
+void urds_pair_again_out(const intptr_t fds[2])
+{
+	/* FD_WRITE comes again only after a send that failed, that is, after it was filled. */
+}
+
 void urds_pair_shut(const intptr_t fds[2])
 {
 	shutdown(s_of(fds[0]), SD_BOTH);
