@@ -53,7 +53,6 @@ const char *urds_version(void)
 
 /* ---------------------------------------------------------------- ownership records */
 
-#ifdef URDS_HAVE_RECORD
 static int record_info(struct urds_ctx *ctx, int id, void *buf, size_t cap, size_t *need)
 {
 	size_t len = cap;
@@ -80,7 +79,6 @@ static void drop_record(void *record)
 {
 	urds_record_drop(record);
 }
-#endif
 
 /* ---------------------------------------------------------------- open and close */
 
@@ -220,11 +218,9 @@ int urds_open(const struct urds_config *user, struct urds_ctx **out)
 		free(cfg.nets);
 		return urds_fail(-rc, "urds_open: out of memory or descriptors");
 	}
-#ifdef URDS_HAVE_RECORD
 	(*out)->take_record = take_record;
 	(*out)->drop_record = drop_record;
 	(*out)->stop_records = urds_record_stop;
-#endif
 	return 0;
 }
 
