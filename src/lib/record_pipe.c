@@ -65,11 +65,6 @@ HANDLE urds_rec_pipe_new(const struct urds_addr *a, bool first)
 	return h;
 }
 
-void urds_rec_guard_drop(intptr_t guard)
-{
-	CloseHandle((HANDLE)guard);
-}
-
 /* What another has made, and may not let us look at, is taken. */
 static int in_use_or(DWORD err)
 {

@@ -14,7 +14,4 @@
  * from it, only its user may make another. INVALID_HANDLE_VALUE: GetLastError(). */
 HANDLE urds_rec_pipe_new(const struct urds_addr *a, bool first);
 
-/* Gives up what urds_rec_listen() took besides the pipe. */
-void urds_rec_guard_drop(intptr_t guard);
-
 #endif
