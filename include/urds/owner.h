@@ -4,7 +4,8 @@
  *
  * An address belongs to one process at a time, which says so in an ownership record. Any user may ask
  * who it is; its state, its pings and its resets are for its own user and for root. Records are seen
- * within one network namespace, like the addresses.
+ * within one network namespace, like the addresses; on Windows on the whole host, where so far only urds_owner_list() and
+ * urds_owner_ident() exist, and @uid is 0.
  *
  * All calls return within about a second when an owner hangs (urds_owner_info(): 5 s), and
  * fail with -1 and errno; urds_reason() has the sentence. Those that take an address also fail with EINVAL (not a whole

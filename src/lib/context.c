@@ -60,7 +60,6 @@ const char *urds_version(void)
 
 /* ---------------------------------------------------------------- ownership records */
 
-#ifdef URDS_HAVE_RECORD
 static int record_info(struct urds_ctx *ctx, int id, void *buf, size_t cap, size_t *need)
 {
 	size_t len = cap;
@@ -90,7 +89,6 @@ static void drop_record(void *record)
 {
 	urds_record_drop(record);
 }
-#endif
 
 /* ---------------------------------------------------------------- open and close */
 
@@ -166,11 +164,9 @@ int urds_open(const struct urds_config *user, struct urds_ctx **out)
 	urds_cancel_back(cancel);
 	if (rc < 0)
 		return rc;
-#ifdef URDS_HAVE_RECORD
 	(*out)->take_record = take_record;
 	(*out)->drop_record = drop_record;
 	(*out)->stop_records = urds_record_stop;
-#endif
 	return 0;
 }
 
@@ -268,9 +264,7 @@ int urds_progress(struct urds_ctx *ctx)
 	if (call_me.state != CALL_OUT)
 		return urds_fail(URDS_EAGAIN, "urds_progress: in a signal handler that interrupted "
 					      "another call");
-#ifdef URDS_HAVE_RECORD
 	asked = urds_record_progress(e); /* which makes calls of its own */
-#endif
 	(void)call_enter();
 	now = urds_clock_ns();
 	next = engine_progress(e, asked < 0 ? URDS_NEVER : now + URDS_MS(asked));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The ownership record: what makes one process the owner of an address. A listener on an abstract
- * AF_UNIX name made from the address, so that it is scoped by network namespace like the address and
+ * AF_UNIX name (Windows: a mutex and a named pipe) made from the address, so that it is scoped by network namespace like the address and
  * vanishes with its process. It is taken before port 16385, and answers who owns the address, and to
  * the same user what the owner knows.
  *

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The ownership record's thread: clients, their requests, their answers. Nothing here waits except
- * epoll_wait(), which has no timeout while there are no clients, and a ping's first millisecond.
+ * epoll_wait(), which has no timeout while there are no clients, and a ping's first millisecond. A hostile client can only
+ * hurt itself: there are few of them, each request has its time, every length is checked, and whoever comes too many is closed.
  */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,22 +20,77 @@
 #include "platform/posix/fds.h"
 #include "urds/urds.h"
 
-static uint64_t client_watch(struct urds_record_server *s, struct urds_rec_client *c)
+#define FOREIGN_MAX 8u	     /* clients that are not ours: the owner's user always gets in */
+#define DRAIN_NS URDS_SEC(5) /* for an answer to be read */
+#define INFO_MAX (64u << 20) /* bytes of one answer */
+#define SPIN_MS 1	     /* a ping's answer that soon is timed without the way through epoll */
+
+/* One socket to ping from, and its last ping. */
+struct slot {
+	struct urds_sock *sock; /* NULL until used */
+	int fd;			/* of the socket, in the epoll set */
+	urds_ns sent;
+	uint16_t tag;
+	bool is_pending; /* no answer came yet */
+};
+
+struct client {
+	int fd; /* -1: free. Written under server.lock, for fork and drop */
+	struct urds_addr addr;
+	bool is_ours; /* same user, or root */
+	bool has_asked;
+	_Atomic bool is_dead; /* its record was dropped: to be closed by the thread */
+	urds_ns heard;	      /* last request, or progress of an answer */
+	uint8_t *out;	      /* an INFO answer on its way; NULL: none */
+	size_t out_len, out_off;
+	uint32_t out_element;
+	uint16_t out_tag;
+	struct slot slots[URDS_REC_SLOTS];
+};
+
+struct server {
+	struct urds_record_server base;
+	int epoll_fd, wake_fd;
+	struct client clients[URDS_REC_CLIENTS_MAX];
+	uint8_t msg[URDS_REC_MSG_MAX]; /* the thread's */
+};
+
+/* What an epoll event is about, in its 64 bits: a kind in the low 3 (pointers are aligned to 8). */
+enum watch {
+	WATCH_WAKE = 0,
+	WATCH_LISTENER = 1, /* and the record's address */
+	WATCH_CLIENT = 2,   /* and its index << 8 */
+	WATCH_SLOT = 3,	    /* and client << 8 | slot << 16 */
+};
+
+static struct server *server_of(struct urds_record_server *base)
 {
-	return (uint64_t)(c - s->clients) << 8 | URDS_REC_WATCH_CLIENT;
+	return urds_container_of(base, struct server, base);
 }
 
-static void slot_close(struct urds_record_server *s, struct urds_rec_slot *slot)
+static int watch(struct server *s, int fd, uint64_t what)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = what};
+
+	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -URDS_ENOMEM : 0;
+}
+
+static uint64_t client_watch(struct server *s, struct client *c)
+{
+	return (uint64_t)(c - s->clients) << 8 | WATCH_CLIENT;
+}
+
+static void slot_close(struct server *s, struct slot *slot)
 {
 	if (!slot->sock)
 		return;
 	if (slot->fd >= 0)
 		epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, slot->fd, NULL);
 	urds_close(slot->sock);
-	*slot = (struct urds_rec_slot){.fd = -1};
+	*slot = (struct slot){.fd = -1};
 }
 
-static void client_close(struct urds_record_server *s, struct urds_rec_client *c)
+static void client_close(struct server *s, struct client *c)
 {
 	unsigned i;
 
@@ -41,16 +98,16 @@ static void client_close(struct urds_record_server *s, struct urds_rec_client *c
 		slot_close(s, &c->slots[i]);
 	free(c->out);
 	c->out = NULL;
-	urds_lock_acquire(&s->lock);
+	urds_lock_acquire(&s->base.lock);
 	urds_fds_close(c->fd);
 	c->fd = -1;
-	urds_lock_release(&s->lock);
+	urds_lock_release(&s->base.lock);
 }
 
 /* Of the clients that are not ours, or of all, the one silent for longest. */
-static struct urds_rec_client *longest_silent_foreign(struct urds_record_server *s)
+static struct client *longest_silent_foreign(struct server *s)
 {
-	struct urds_rec_client *found = NULL, *c;
+	struct client *found = NULL, *c;
 
 	for (c = s->clients; c < s->clients + URDS_REC_CLIENTS_MAX; c++)
 		if (c->fd >= 0 && !c->is_ours && (!found || c->heard < found->heard))
@@ -58,7 +115,7 @@ static struct urds_rec_client *longest_silent_foreign(struct urds_record_server 
 	return found;
 }
 
-static unsigned count(struct urds_record_server *s, bool all)
+static unsigned count(struct server *s, bool all)
 {
 	unsigned n = 0, i;
 
@@ -67,9 +124,9 @@ static unsigned count(struct urds_record_server *s, bool all)
 	return n;
 }
 
-static struct urds_rec_client *free_client(struct urds_record_server *s)
+static struct client *free_client(struct server *s)
 {
-	struct urds_rec_client *c;
+	struct client *c;
 
 	for (c = s->clients; c < s->clients + URDS_REC_CLIENTS_MAX; c++)
 		if (c->fd < 0)
@@ -78,12 +135,12 @@ static struct urds_rec_client *free_client(struct urds_record_server *s)
 }
 
 /* Room for a client: NULL if it has to go away again. */
-static struct urds_rec_client *admit(struct urds_record_server *s, bool is_ours)
+static struct client *admit(struct server *s, bool is_ours)
 {
-	struct urds_rec_client *c;
+	struct client *c;
 
 	if (count(s, true) == URDS_REC_CLIENTS_MAX ||
-	    (!is_ours && count(s, false) == URDS_REC_FOREIGN_MAX)) {
+	    (!is_ours && count(s, false) == FOREIGN_MAX)) {
 		c = longest_silent_foreign(s);
 		if (!c)
 			return NULL;
@@ -93,27 +150,27 @@ static struct urds_rec_client *admit(struct urds_record_server *s, bool is_ours)
 }
 
 /* Level-triggered: one client per event. The record may be gone since the event was made. */
-static void on_listener(struct urds_record_server *s, struct urds_record *r)
+static void on_listener(struct server *s, struct urds_record *r)
 {
 	struct ucred cred = {.uid = (uid_t)-1};
 	socklen_t len = sizeof(cred);
-	struct urds_rec_client *c;
+	struct client *c;
 	struct urds_record *known;
-	struct epoll_event ev;
 	struct urds_addr addr;
 	bool is_ours;
 	int fd = -1, err = 0, i;
 
-	urds_lock_acquire(&s->lock);
-	for (known = s->records; known && known != r; known = known->next)
+	urds_lock_acquire(&s->base.lock);
+	for (known = s->base.records; known && known != r; known = known->next)
 		;
 	if (known) {
 		addr = r->addr;
 		urds_fds_enter();
-		fd = urds_fds_made(accept4(r->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+		fd = urds_fds_made(
+			accept4((int)r->name.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 		err = fd < 0 ? errno : 0;
 	}
-	urds_lock_release(&s->lock);
+	urds_lock_release(&s->base.lock);
 	if (fd < 0) {
 		/* Out of descriptors: give the processor away rather than spin on the event. */
 		if (err == EMFILE || err == ENFILE || err == ENOMEM)
@@ -127,36 +184,35 @@ static void on_listener(struct urds_record_server *s, struct urds_record *r)
 		urds_fds_close(fd);
 		return;
 	}
-	urds_lock_acquire(&s->lock);
+	urds_lock_acquire(&s->base.lock);
 	c->fd = fd;
 	c->addr = addr;
 	c->is_dead = false;
-	urds_lock_release(&s->lock);
+	urds_lock_release(&s->base.lock);
 	c->is_ours = is_ours;
 	c->has_asked = false;
 	c->heard = urds_clock_ns();
 	c->out = NULL;
 	for (i = 0; i < (int)URDS_REC_SLOTS; i++)
-		c->slots[i] = (struct urds_rec_slot){.fd = -1};
-	ev = (struct epoll_event){.events = EPOLLIN, .data.u64 = client_watch(s, c)};
-	if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0)
+		c->slots[i] = (struct slot){.fd = -1};
+	if (watch(s, fd, client_watch(s, c)) < 0)
 		client_close(s, c);
 }
 
 /* A client that does not read what it asked for is closed: answers other than INFO are small. */
-static void answer(struct urds_record_server *s, struct urds_rec_client *c, int len)
+static void answer(struct server *s, struct client *c, int len)
 {
 	if (len < 0 || send(c->fd, s->msg, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		c->is_dead = true;
 }
 
-static void refuse(struct urds_record_server *s, struct urds_rec_client *c, uint8_t type,
-		   uint16_t tag, int status, const char *text)
+static void refuse(struct server *s, struct client *c, uint8_t type, uint16_t tag, int status,
+		   const char *text)
 {
 	answer(s, c, urds_rec_error_put(s->msg, sizeof(s->msg), type, tag, status, text));
 }
 
-static void watch_client(struct urds_record_server *s, struct urds_rec_client *c, uint32_t events)
+static void watch_client(struct server *s, struct client *c, uint32_t events)
 {
 	struct epoll_event ev = {.events = events, .data.u64 = client_watch(s, c)};
 
@@ -164,7 +220,7 @@ static void watch_client(struct urds_record_server *s, struct urds_rec_client *c
 }
 
 /* Sends what the client's buffer takes; no request is read in the meantime. */
-static void stream(struct urds_record_server *s, struct urds_rec_client *c)
+static void stream(struct server *s, struct client *c)
 {
 	struct urds_rec_chunk chunk = {.element = c->out_element, .total = (uint32_t)c->out_len};
 	int n;
@@ -191,8 +247,7 @@ static void stream(struct urds_record_server *s, struct urds_rec_client *c)
 	watch_client(s, c, EPOLLIN);
 }
 
-static void on_info(struct urds_record_server *s, struct urds_rec_client *c, uint16_t tag,
-		    uint32_t source)
+static void on_info(struct server *s, struct client *c, uint16_t tag, uint32_t source)
 {
 	size_t cap = 4096, need = 0;
 	uint8_t *buf = NULL, *grown;
@@ -206,10 +261,10 @@ static void on_info(struct urds_record_server *s, struct urds_rec_client *c, uin
 			return;
 		}
 		buf = grown;
-		element = s->info(s->ctx, (int)source, buf, cap, &need);
+		element = s->base.info(s->base.ctx, (int)source, buf, cap, &need);
 		if (element > 0 ? need <= cap : element != -URDS_ENOSPC)
 			break;
-		if (need > URDS_REC_INFO_MAX) {
+		if (need > INFO_MAX) {
 			element = -URDS_ENOSPC;
 			break;
 		}
@@ -229,10 +284,10 @@ static void on_info(struct urds_record_server *s, struct urds_rec_client *c, uin
 	stream(s, c);
 }
 
-static void pong(struct urds_record_server *s, struct urds_rec_client *c, unsigned i,
+static void pong(struct server *s, struct client *c, unsigned i,
 		 const struct sockaddr_storage *from, socklen_t len)
 {
-	struct urds_rec_slot *slot = &c->slots[i];
+	struct slot *slot = &c->slots[i];
 	struct urds_rec_pong p = {.slot = (uint8_t)i, .rtt_ns = urds_clock_ns() - slot->sent};
 
 	if (urds_addr_from_sockaddr(&p.from, NULL, (const struct sockaddr *)from, len) < 0)
@@ -242,7 +297,7 @@ static void pong(struct urds_record_server *s, struct urds_rec_client *c, unsign
 }
 
 /* Bounded: a peer that answers without end gets its turn again at the next event. */
-static void on_slot(struct urds_record_server *s, struct urds_rec_client *c, unsigned i)
+static void on_slot(struct server *s, struct client *c, unsigned i)
 {
 	struct sockaddr_storage from;
 	socklen_t len;
@@ -257,27 +312,26 @@ static void on_slot(struct urds_record_server *s, struct urds_rec_client *c, uns
 	}
 }
 
-static int slot_open(struct urds_record_server *s, struct urds_rec_client *c, unsigned i)
+static int slot_open(struct server *s, struct client *c, unsigned i)
 {
-	uint64_t what = (uint64_t)i << 16 | (uint64_t)(c - s->clients) << 8 | URDS_REC_WATCH_SLOT;
-	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = what};
-	struct urds_rec_slot *slot = &c->slots[i];
+	uint64_t what = (uint64_t)i << 16 | (uint64_t)(c - s->clients) << 8 | WATCH_SLOT;
+	struct slot *slot = &c->slots[i];
 	struct sockaddr_storage sa;
 	socklen_t len = (socklen_t)urds_addr_to_sockaddr(&c->addr, 0, &sa);
 
-	slot->sock = urds_socket(s->ctx);
+	slot->sock = urds_socket(s->base.ctx);
 	if (!slot->sock)
 		return -1;
 	if (urds_bind(slot->sock, (struct sockaddr *)&sa, len) < 0)
 		return -1;
 	slot->fd = urds_fd(slot->sock);
-	return slot->fd < 0 ? -1 : epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, slot->fd, &ev);
+	return slot->fd < 0 ? -1 : watch(s, slot->fd, what);
 }
 
-static void on_ping(struct urds_record_server *s, struct urds_rec_client *c, uint16_t tag,
-		    unsigned i, const struct urds_addr *dest)
+static void on_ping(struct server *s, struct client *c, uint16_t tag, unsigned i,
+		    const struct urds_addr *dest)
 {
-	struct urds_rec_slot *slot = &c->slots[i];
+	struct slot *slot = &c->slots[i];
 	struct sockaddr_storage to;
 	socklen_t len = (socklen_t)urds_addr_to_sockaddr(dest, 0, &to);
 
@@ -290,7 +344,7 @@ static void on_ping(struct urds_record_server *s, struct urds_rec_client *c, uin
 	slot->is_pending = true;
 	if (urds_sendto(slot->sock, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&to, len) < 0)
 		goto failed;
-	if (urds_wait(slot->sock, POLLIN, URDS_REC_SPIN_MS) > 0)
+	if (urds_wait(slot->sock, POLLIN, SPIN_MS) > 0)
 		on_slot(s, c, i);
 	return;
 
@@ -299,8 +353,7 @@ failed:
 	slot_close(s, slot);
 }
 
-static void on_reset(struct urds_record_server *s, struct urds_rec_client *c, uint16_t tag,
-		     const struct urds_addr *peer)
+static void on_reset(struct server *s, struct client *c, uint16_t tag, const struct urds_addr *peer)
 {
 	struct sockaddr_storage from, to;
 	socklen_t from_len = (socklen_t)urds_addr_to_sockaddr(&c->addr, 0, &from);
@@ -308,7 +361,7 @@ static void on_reset(struct urds_record_server *s, struct urds_rec_client *c, ui
 
 	(void)from_len;
 	urds_addr_to_sockaddr(peer, 0, &to);
-	n = urds_reset(s->ctx, (struct sockaddr *)&from, (struct sockaddr *)&to);
+	n = urds_reset(s->base.ctx, (struct sockaddr *)&from, (struct sockaddr *)&to);
 	if (n < 0)
 		refuse(s, c, URDS_REC_RESET, tag, -urds_errno(), urds_reason());
 	else
@@ -316,7 +369,7 @@ static void on_reset(struct urds_record_server *s, struct urds_rec_client *c, ui
 }
 
 /* Of a whole message. Return: false if no client of ours writes that. */
-static bool request(struct urds_record_server *s, struct urds_rec_client *c, size_t len)
+static bool request(struct server *s, struct client *c, size_t len)
 {
 	struct urds_rec_hdr h;
 	struct urds_addr addr;
@@ -326,7 +379,7 @@ static bool request(struct urds_record_server *s, struct urds_rec_client *c, siz
 	if (urds_rec_hdr_get(&h, s->msg, len) < 0)
 		return false;
 	if (h.type == URDS_REC_IDENT) {
-		answer(s, c, urds_rec_ident_put(s->msg, sizeof(s->msg), h.tag, &s->ident));
+		answer(s, c, urds_rec_ident_put(s->msg, sizeof(s->msg), h.tag, &s->base.ident));
 		return true;
 	}
 	if (!c->is_ours) {
@@ -354,7 +407,7 @@ static bool request(struct urds_record_server *s, struct urds_rec_client *c, siz
 	}
 }
 
-static void on_client(struct urds_record_server *s, struct urds_rec_client *c)
+static void on_client(struct server *s, struct client *c)
 {
 	ssize_t n;
 
@@ -371,18 +424,18 @@ static void on_client(struct urds_record_server *s, struct urds_rec_client *c)
 		c->is_dead = true;
 }
 
-static urds_ns patience(const struct urds_rec_client *c)
+static urds_ns patience(const struct client *c)
 {
 	if (c->out)
-		return URDS_REC_DRAIN_NS;
+		return DRAIN_NS;
 	return c->is_ours && c->has_asked ? URDS_REC_IDLE_NS : URDS_REC_FIRST_NS;
 }
 
 /* Closes who is done or late. Return: milliseconds until the next is late, -1 without clients. */
-static int sweep(struct urds_record_server *s)
+static int sweep(struct server *s)
 {
 	urds_ns now = urds_clock_ns(), next = URDS_NEVER, end;
-	struct urds_rec_client *c;
+	struct client *c;
 
 	for (c = s->clients; c < s->clients + URDS_REC_CLIENTS_MAX; c++) {
 		if (c->fd < 0)
@@ -396,25 +449,25 @@ static int sweep(struct urds_record_server *s)
 	return next == URDS_NEVER ? -1 : (int)((next - now) / URDS_MS(1)) + 1;
 }
 
-static void dispatch(struct urds_record_server *s, uint64_t what)
+static void dispatch(struct server *s, uint64_t what)
 {
-	struct urds_rec_client *c = &s->clients[what >> 8 & (URDS_REC_CLIENTS_MAX - 1)];
+	struct client *c = &s->clients[what >> 8 & (URDS_REC_CLIENTS_MAX - 1)];
 	uint64_t rung;
 	ssize_t n;
 
-	switch ((enum urds_rec_watch)(what & 7)) {
-	case URDS_REC_WATCH_WAKE:
+	switch ((enum watch)(what & 7)) {
+	case WATCH_WAKE:
 		n = read(s->wake_fd, &rung, sizeof(rung));
 		(void)n;
 		break;
-	case URDS_REC_WATCH_LISTENER:
+	case WATCH_LISTENER:
 		on_listener(s, (struct urds_record *)(uintptr_t)(what & ~(uint64_t)7));
 		break;
-	case URDS_REC_WATCH_CLIENT:
+	case WATCH_CLIENT:
 		if (c->fd >= 0)
 			on_client(s, c);
 		break;
-	case URDS_REC_WATCH_SLOT:
+	case WATCH_SLOT:
 		if (c->fd >= 0)
 			on_slot(s, c, what >> 16 & (URDS_REC_SLOTS - 1));
 		break;
@@ -422,8 +475,9 @@ static void dispatch(struct urds_record_server *s, uint64_t what)
 }
 
 /* One event per wait: what it is about still exists when it is looked at. */
-bool urds_rec_step(struct urds_record_server *s, bool wait, int *next_ms)
+bool urds_rec_step(struct urds_record_server *base, bool wait, int *next_ms)
 {
+	struct server *s = server_of(base);
 	struct epoll_event ev;
 
 	*next_ms = sweep(s);
@@ -433,19 +487,76 @@ bool urds_rec_step(struct urds_record_server *s, bool wait, int *next_ms)
 	return true;
 }
 
-void urds_rec_end(struct urds_record_server *s)
+int urds_rec_fd(const struct urds_record_server *base)
 {
+	return ((const struct server *)(const void *)base)->epoll_fd;
+}
+
+void urds_rec_end(struct urds_record_server *base)
+{
+	struct server *s = server_of(base);
+
 	for (unsigned i = 0; i < URDS_REC_CLIENTS_MAX; i++)
 		if (s->clients[i].fd >= 0)
 			client_close(s, &s->clients[i]);
 }
 
-void urds_rec_serve(void *server)
-{
-	struct urds_record_server *s = server;
-	int next_ms;
+/* ---------------------------------------------------------------- the server, for record.c */
 
-	while (!atomic_load(&s->is_stopping))
-		urds_rec_step(s, true, &next_ms);
-	urds_rec_end(s);
+int urds_rec_server_new(struct urds_record_server **out)
+{
+	struct server *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -URDS_ENOMEM;
+	for (unsigned i = 0; i < URDS_REC_CLIENTS_MAX; i++)
+		s->clients[i].fd = -1;
+	urds_fds_enter();
+	s->wake_fd = urds_fds_made(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	urds_fds_enter();
+	s->epoll_fd = urds_fds_made(epoll_create1(EPOLL_CLOEXEC));
+	if (s->epoll_fd < 0 || s->wake_fd < 0 || watch(s, s->wake_fd, WATCH_WAKE) < 0) {
+		urds_rec_server_free(&s->base);
+		return -URDS_EMFILE;
+	}
+	*out = &s->base;
+	return 0;
+}
+
+void urds_rec_server_free(struct urds_record_server *base)
+{
+	struct server *s = server_of(base);
+
+	urds_fds_close(s->epoll_fd);
+	urds_fds_close(s->wake_fd);
+	free(s);
+}
+
+void urds_rec_server_wake(struct urds_record_server *base)
+{
+	uint64_t one = 1;
+	ssize_t n = write(server_of(base)->wake_fd, &one, sizeof(one));
+
+	(void)n; /* EAGAIN: rung already */
+}
+
+int urds_rec_open(struct urds_record *r)
+{
+	return watch(server_of(r->server), (int)r->name.listener, (uintptr_t)r | WATCH_LISTENER);
+}
+
+/* The name goes while the lock is held: the thread never sees a closed listener. */
+void urds_rec_close(struct urds_record *r)
+{
+	struct server *s = server_of(r->server);
+
+	urds_rec_give_up(&r->name);
+	for (unsigned i = 0; i < URDS_REC_CLIENTS_MAX; i++)
+		if (s->clients[i].fd >= 0 && urds_addr_eq(&s->clients[i].addr, &r->addr))
+			s->clients[i].is_dead = true;
+}
+
+void urds_rec_give_up(struct urds_rec_name *name)
+{
+	urds_fds_close((int)name->listener);
 }

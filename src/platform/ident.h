@@ -17,4 +17,11 @@ struct urds_ident {
 /* Always fills all of @out, zero padded. May ask the name service: not on a hot path. */
 void urds_ident_self(struct urds_ident *out);
 
+#ifdef _WIN32
+#include <stdbool.h>
+
+/* The same of another process, with "?" for what the system does not tell. Return: is it of this process's user? */
+bool urds_ident_of(uint32_t pid, struct urds_ident *out);
+#endif
+
 #endif

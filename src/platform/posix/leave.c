@@ -64,16 +64,16 @@ bool urds_wait_is_interrupted(bool never_restarted)
 
 static struct urds_once once;
 static pthread_key_t key;
-static void (*told)(void *arg);
+static _Atomic(void (*)(void *arg)) told;
 
 static void make_key(void)
 {
-	pthread_key_create(&key, told);
+	pthread_key_create(&key, atomic_load_explicit(&told, memory_order_relaxed));
 }
 
 bool urds_thread_at_exit(void (*fn)(void *arg), void *arg)
 {
-	told = fn;
+	atomic_store_explicit(&told, fn, memory_order_relaxed); /* all bring the same */
 	urds_once(&once, make_key);
 	return pthread_setspecific(key, arg) == 0;
 }

@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 	alarm(60 * slow());
 	if (atexit(look) != 0)
 		return 1;
-	sock = sock_at(NULL, "127.41.0.1", 4000);
+	sock = sock_at(ctx_open(URDS_CONFIG_NO_RECORD), "127.41.0.1", 4000);
 	if (!sock || pthread_create(&waiter, NULL, wait_for_ever, NULL) != 0)
 		return 1;
 	while (!atomic_load(&has_begun))
