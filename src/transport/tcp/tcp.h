@@ -48,7 +48,7 @@ void urds_tcp_link_calls(struct urds_link *l, uint32_t *tx, uint32_t *rx);
 
 /* Makes a link of a connected stream socket (handed over by another process, a socketpair in
  * tests). Takes @fd on success. acked() and silence() are UNKNOWN unless it is TCP. */
-int urds_tcp_adopt(struct urds_transport *t, int fd, void *user, struct urds_link **out);
+int urds_tcp_adopt(struct urds_transport *t, intptr_t fd, void *user, struct urds_link **out);
 
 /* Reports again what every link and listener has to report: events that a thread had fetched may have vanished
  * with it. */

@@ -1,76 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Connections: listen and accept, dial with a chosen source port.
+ * Connections: listen and accept, and one attempt to dial.
  */
-#include "transport/tcp/tcp_internal.h"
+#include "transport/tcp/linux/register.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "platform/addr.h"
-#include "platform/errno.h"
 #include "platform/posix/fds.h"
 #include "platform/posix/nocancel.h"
-#include "platform/random.h"
 
-/* All of these in use is a host in trouble; a dial must not take milliseconds then. */
-#define PORT_TRIES 512
 /* Connections taken in a row: whoever makes them without end does not keep this thread from the rest. */
 #define ACCEPTS_MAX 64
 
-static void set_int(int fd, int level, int name, int value)
+static void reset(int fd)
 {
-	/* None of these is worth failing a connection for. */
-	(void)setsockopt(fd, level, name, &value, sizeof(value));
-}
-
-#ifndef TCP_RTO_MAX_MS
-#define TCP_RTO_MAX_MS 44 /* since Linux 6.15 */
-#endif
-
-/* No TCP_USER_TIMEOUT: it would also end a connection whose other end answers every window probe
- * while its process is stopped. Whether a peer is dead is decided with silence() by the runtime. */
-void urds_tcp_set_options(const struct tcp *t, int fd)
-{
-	set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	/* A host that was away, or has restarted, is asked again soon, not after as long as it was away. Less
-	 * than this would let Linux give up (15 times) before we would. */
-	set_int(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, 1500);
-	set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, (int)t->cfg.keepalive_idle_s);
-	set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, (int)t->cfg.keepalive_intvl_s);
-	set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, (int)t->cfg.keepalive_cnt);
-	set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-	/* Before connect and listen: the receive buffer decides the window scale of the SYN. */
-	if (t->cfg.sndbuf_bytes)
-		set_int(fd, SOL_SOCKET, SO_SNDBUF, (int)t->cfg.sndbuf_bytes);
-	if (t->cfg.rcvbuf_bytes)
-		set_int(fd, SOL_SOCKET, SO_RCVBUF, (int)t->cfg.rcvbuf_bytes);
-}
-
-static int socket_for(const struct tcp *t, const struct urds_addr *a)
-{
-	int family = urds_addr_is_v4(a) ? AF_INET : AF_INET6, fd;
-
-	urds_fds_enter();
-	fd = urds_fds_made(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
-	if (fd < 0)
-		return errno == ENOBUFS ? -URDS_ENOMEM : -urds_err_from_errno(errno);
-	if (family == AF_INET6)
-		set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-	urds_tcp_set_options(t, fd);
-	return fd;
-}
-
-static void reset_fd(int fd)
-{
-	const struct linger now = {.l_onoff = 1, .l_linger = 0};
-
-	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	urds_tcp_sock_no_linger(fd);
 	urds_fds_close(fd);
 }
 
@@ -85,9 +33,10 @@ static void accepted(struct tcp *t, struct tcp_listener *ls, int fd,
 	    (port == t->cfg.port && urds_addr_eq(&from, &ls->base.addr)))
 		goto refuse; /* a socket connected to itself */
 	urds_tcp_set_options(t, fd);
-	l = urds_tcp_link_new(t, fd, NULL, false, true, 2);
+	l = urds_tcp_link_new(t, fd, NULL, false, 2);
 	if (!l)
 		goto refuse;
+	l->is_tcp = true;
 	urds_tcp_count(&t->stats.accepts, 1);
 	t->base.sink->on_accept(&ls->base, &l->base, &from, port);
 	/* Only now that the sink has set user; what arrived meanwhile is reported at once. */
@@ -101,10 +50,11 @@ static void accepted(struct tcp *t, struct tcp_listener *ls, int fd,
 
 refuse:
 	urds_tcp_count(&t->stats.accepts_refused, 1);
-	reset_fd(fd);
+	reset(fd);
 }
 
-void urds_tcp_get_spare(struct tcp *t)
+/* Opens the spare if there is none. */
+static void get_spare(struct tcp *t) URDS_HOLDS(&t->lock)
 {
 	if (t->spare_fd < 0) {
 		urds_fds_enter();
@@ -130,8 +80,8 @@ static bool accept_and_reset(struct tcp *t, struct tcp_listener *ls)
 		/* Without a descriptor, accept complains even if nobody is there. */
 		is_empty = fd < 0 && errno == EAGAIN;
 		if (fd >= 0)
-			reset_fd(fd);
-		urds_tcp_get_spare(t);
+			reset(fd);
+		get_spare(t);
 	}
 	if (fd < 0 && !is_empty) {
 		ls->is_starved = true;
@@ -180,30 +130,14 @@ static void accept_all(struct urds_poll_src *src, unsigned events)
 	/* Only now: connections come before the spare. */
 	if (atomic_load_explicit(&t->lacks_spare, memory_order_relaxed)) {
 		urds_lock_acquire(&t->lock);
-		urds_tcp_get_spare(t);
+		get_spare(t);
 		urds_lock_release(&t->lock);
 	}
 }
 
-bool urds_tcp_is_starved(struct urds_transport *base)
+void urds_tcp_listener_resume(struct tcp *t, struct tcp_listener *ls)
 {
-	return atomic_load_explicit(&urds_tcp_of(base)->any_starved, memory_order_relaxed);
-}
-
-void urds_tcp_unstarve(struct urds_transport *base)
-{
-	struct tcp *t = urds_tcp_of(base);
-
-	if (!atomic_exchange_explicit(&t->any_starved, false, memory_order_relaxed))
-		return;
-	urds_lock_acquire(&t->lock);
-	for (struct tcp_listener *ls = t->listeners; ls; ls = ls->next) {
-		if (!ls->is_starved)
-			continue;
-		ls->is_starved = false;
-		(void)urds_poller_rearm(t->poller, &ls->src, ls->fd, URDS_POLL_IN);
-	}
-	urds_lock_release(&t->lock);
+	(void)urds_poller_rearm(t->poller, &ls->src, ls->fd, URDS_POLL_IN);
 }
 
 static int tcp_listen(struct urds_transport *base, const struct urds_addr *addr, void *user,
@@ -219,18 +153,16 @@ static int tcp_listen(struct urds_transport *base, const struct urds_addr *addr,
 	ls = calloc(1, sizeof(*ls));
 	if (!ls)
 		return -URDS_ENOMEM;
-	fd = socket_for(t, addr);
-	if (fd < 0) {
-		rc = fd;
+	rc = urds_tcp_socket(t, addr, &fd);
+	if (rc < 0)
 		goto undo_ls;
-	}
 	/* Lets us bind beside connections of a dead predecessor in TIME_WAIT. Two live owners still
 	 * exclude each other: the second fails in bind, or in listen if both had bound first. */
-	set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	urds_tcp_set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (bind(fd, (struct sockaddr *)&ss,
 		 (socklen_t)urds_addr_to_sockaddr(addr, t->cfg.port, &ss)) < 0 ||
 	    listen(fd, (int)t->cfg.backlog) < 0) {
-		rc = -urds_err_from_errno(errno);
+		rc = urds_tcp_sock_error();
 		goto undo_fd;
 	}
 	ls->base.t = base;
@@ -242,13 +174,8 @@ static int tcp_listen(struct urds_transport *base, const struct urds_addr *addr,
 
 	urds_lock_acquire(&t->lock);
 	rc = urds_poller_add(t->poller, &ls->src, fd, URDS_POLL_IN);
-	if (rc == 0) {
-		ls->next = t->listeners;
-		ls->pprev = &t->listeners;
-		if (ls->next)
-			ls->next->pprev = &ls->next;
-		t->listeners = ls;
-	}
+	if (rc == 0)
+		urds_tcp_listener_link(t, ls);
 	urds_lock_release(&t->lock);
 	if (rc == 0)
 		return 0;
@@ -278,9 +205,7 @@ static void tcp_unlisten(struct urds_listener *base)
 
 	atomic_store_explicit(&ls->is_closed, true, memory_order_release);
 	urds_lock_acquire(&t->lock);
-	*ls->pprev = ls->next;
-	if (ls->next)
-		ls->next->pprev = ls->pprev;
+	urds_tcp_listener_unlink(t, ls);
 	urds_poller_del(t->poller, &ls->src, ls->fd);
 	urds_lock_release(&t->lock);
 	/* Ends the listening now, even if another thread in accept_all() delays the close. */
@@ -288,93 +213,76 @@ static void tcp_unlisten(struct urds_listener *base)
 	urds_poller_retire(t->poller, &ls->src, listener_retired);
 }
 
-/* One attempt from @port (0: the kernel's choice). Return: fd or error; EADDRINUSE and
- * EADDRNOTAVAIL at connect are both -URDS_EADDRINUSE: another port may do. */
-static int try_dial(const struct tcp *t, const struct urds_addr *local, uint16_t port,
-		    const struct sockaddr_storage *to, socklen_t to_len)
+/* EADDRINUSE and EADDRNOTAVAIL at connect are both -URDS_EADDRINUSE. */
+int urds_tcp_try_dial(struct tcp_link *l, const struct urds_addr *local, uint16_t port,
+		      const struct sockaddr_storage *to, socklen_t to_len)
 {
-	int fd = socket_for(t, local), rc;
 	struct sockaddr_storage from;
 	socklen_t from_len;
+	int fd, rc = urds_tcp_socket(urds_tcp_of(l->base.t), local, &fd);
 
-	if (fd < 0)
-		return fd;
+	if (rc < 0)
+		return rc;
 	/* Port 0 is then chosen at connect, for this destination, not for all of them at bind. */
 	if (port == 0)
-		set_int(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+		urds_tcp_set_int(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
 	/* No SO_REUSEADDR: a port in use must be seen here, where the next one can be tried. */
 	from_len = (socklen_t)urds_addr_to_sockaddr(local, port, &from);
 	if (bind(fd, (struct sockaddr *)&from, from_len) < 0) {
-		rc = -urds_err_from_errno(errno);
+		rc = urds_tcp_sock_error();
 		goto undo_fd;
 	}
-	if (urds_sys_connect(fd, (const struct sockaddr *)to, to_len) == 0 || errno == EINPROGRESS)
-		return fd;
-	rc = errno == EADDRNOTAVAIL ? -URDS_EADDRINUSE : -urds_err_from_errno(errno);
+	if (urds_tcp_sock_connect(fd, to, to_len) < 0 && errno != EINPROGRESS) {
+		rc = errno == EADDRNOTAVAIL ? -URDS_EADDRINUSE : urds_tcp_sock_error();
+		goto undo_fd;
+	}
+	l->fd = fd;
+	l->is_tcp = true;
+	return urds_tcp_link_register(l);
 
 undo_fd:
 	urds_fds_close(fd);
 	return rc;
 }
 
-static int dial_from_lane(const struct tcp *t, const struct urds_addr *local, unsigned lane,
-			  const struct sockaddr_storage *to, socklen_t to_len)
+/* The ports the administrator left for outgoing connections; of IPv6 too, despite the name. */
+static void read_port_range(struct tcp *t)
 {
-	unsigned first = t->port_lo + ((lane - t->port_lo) & 7), count, start;
-	int rc = -URDS_EADDRINUSE;
+	FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+	unsigned lo, hi;
 
-	count = (t->port_hi - first) / 8 + 1;
-	start = (unsigned)(urds_random64() % count);
-	for (unsigned i = 0; i < count && i < PORT_TRIES; i++) {
-		unsigned port = first + (start + i) % count * 8;
-
-		/* Never the service port: it would keep our own listener from binding. */
-		if (port == t->cfg.port || port == URDS_TCP_PORT)
-			continue;
-		rc = try_dial(t, local, (uint16_t)port, to, to_len);
-		if (rc != -URDS_EADDRINUSE)
-			break;
+	t->port_lo = 32768;
+	t->port_hi = 60999;
+	if (!f)
+		return;
+	/* Eight at least, or a lane could be without a port. */
+	if (fscanf(f, "%u %u", &lo, &hi) == 2 && lo > 0 && hi <= 65535 && lo + 8 <= hi) {
+		t->port_lo = (uint16_t)lo;
+		t->port_hi = (uint16_t)hi;
 	}
-	return rc;
+	(void)fclose(f);
 }
 
-static int tcp_dial(struct urds_transport *base, const struct urds_addr *local,
-		    const struct urds_addr *remote, int lane, void *user, struct urds_link **out)
+int urds_tcp_sys_init(struct tcp *t)
 {
-	struct tcp *t = urds_tcp_of(base);
-	struct urds_addr target = *remote;
-	struct sockaddr_storage to;
-	struct tcp_link *l;
-	socklen_t to_len;
-	int fd, rc;
+	/* Without it (-1) we still run: the first EMFILE then leaves connections waiting. */
+	t->spare_fd = -1;
+	urds_lock_acquire(&t->lock);
+	get_spare(t);
+	urds_lock_release(&t->lock);
+	read_port_range(t);
+	return 0;
+}
 
-	if (urds_addr_is_any(local) || urds_addr_is_any(remote) || lane < -1 || lane > 7 ||
-	    urds_addr_is_v4(local) != urds_addr_is_v4(remote))
-		return -URDS_EINVAL;
-	if (urds_addr_is_link_local(remote) && remote->scope == 0)
-		target.scope = local->scope;
-	to_len = (socklen_t)urds_addr_to_sockaddr(&target, t->cfg.port, &to);
-	urds_tcp_count(&t->stats.dials, 1);
-	fd = lane < 0 ? try_dial(t, local, 0, &to, to_len)
-		      : dial_from_lane(t, local, (unsigned)lane, &to, to_len);
-	if (fd < 0)
-		return fd;
-	l = urds_tcp_link_new(t, fd, user, true, true, 1);
-	if (!l) {
-		urds_fds_close(fd);
-		return -URDS_ENOMEM;
-	}
-	*out = &l->base; /* before the answer can come */
-	rc = urds_tcp_link_register(l);
-	if (rc < 0)
-		urds_tcp_link_put(l);
-	return rc;
+void urds_tcp_sys_fini(struct tcp *t) URDS_UNCHECKED
+{
+	urds_fds_close(t->spare_fd);
 }
 
 const struct urds_connect_ops urds_tcp_connect = {
 	.listen = tcp_listen,
 	.unlisten = tcp_unlisten,
-	.dial = tcp_dial,
+	.dial = urds_tcp_dial,
 	.shutdown = urds_tcp_link_shutdown,
 	.close = urds_tcp_link_close,
 };
