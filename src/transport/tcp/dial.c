@@ -32,8 +32,8 @@ static int dial_from_lane(struct tcp_link *l, const struct urds_addr *local, uns
 	return rc;
 }
 
-int urds_tcp_dial(struct urds_transport *base, const struct urds_addr *local,
-		  const struct urds_addr *remote, int lane, void *user, struct urds_link **out)
+static int dial(struct urds_transport *base, const struct urds_addr *local,
+		const struct urds_addr *remote, int lane, void *user, struct urds_link **out)
 {
 	struct tcp *t = urds_tcp_of(base);
 	struct urds_addr target = *remote;
@@ -61,3 +61,11 @@ int urds_tcp_dial(struct urds_transport *base, const struct urds_addr *local,
 	}
 	return rc;
 }
+
+const struct urds_connect_ops urds_tcp_connect = {
+	.listen = urds_tcp_listen,
+	.unlisten = urds_tcp_unlisten,
+	.dial = dial,
+	.shutdown = urds_tcp_link_shutdown,
+	.close = urds_tcp_link_close,
+};

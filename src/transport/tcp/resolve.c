@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Addresses: asked of the system by trying, with datagram sockets that never send anything. That is
+ * Addresses: asked of the system by trying, with sockets that never send anything. That is
  * right for 127/8, secondary and link-local addresses and policy routing, where lists of interface
  * addresses are not.
  */
@@ -18,7 +18,7 @@ static bool is_local(struct urds_transport *t, const struct urds_addr *a)
 
 	if (urds_addr_is_any(a))
 		return false;
-	rc = urds_tcp_probe_socket(a, &fd);
+	rc = urds_tcp_probe_socket(a, TCP_BIND_PROBE, &fd);
 	if (rc <
 	    0) /* without a descriptor nobody can say: whoever goes on is told that there is none */
 		return rc == -URDS_EMFILE || rc == -URDS_ECONG || rc == -URDS_ENOMEM;
@@ -33,7 +33,7 @@ static int source_for(struct urds_transport *t, const struct urds_addr *to, stru
 	/* Any port but 0, which connect() refuses. */
 	socklen_t len = (socklen_t)urds_addr_to_sockaddr(to, URDS_TCP_PORT, &ss);
 	tcp_sock fd;
-	int rc = urds_tcp_probe_socket(to, &fd);
+	int rc = urds_tcp_probe_socket(to, SOCK_DGRAM, &fd);
 
 	if (rc < 0)
 		return rc;

@@ -21,9 +21,12 @@
 #include "transport/tcp/windows/ops.h"
 typedef SOCKET tcp_sock;
 #define TCP_NO_SOCK INVALID_SOCKET
+/* What to try a bind with: Wine 8 binds datagrams to IPv4 addresses of other hosts too. */
+#define TCP_BIND_PROBE SOCK_STREAM
 #else
 typedef int tcp_sock;
 #define TCP_NO_SOCK (-1)
+#define TCP_BIND_PROBE SOCK_DGRAM
 #endif
 
 struct tcp_listener {
@@ -95,8 +98,6 @@ void urds_tcp_link_events(struct tcp_link *l, unsigned events);
 bool urds_tcp_link_enter(struct tcp_link *l, unsigned events);
 void urds_tcp_link_leave(struct tcp_link *l);
 void urds_tcp_link_ports(struct urds_link *base, uint16_t *local, uint16_t *remote);
-int urds_tcp_dial(struct urds_transport *base, const struct urds_addr *local,
-		  const struct urds_addr *remote, int lane, void *user, struct urds_link **out);
 
 /* ---- of the system's folder ---- */
 
@@ -108,8 +109,8 @@ void urds_tcp_set_options(const struct tcp *t, tcp_sock fd);
 void urds_tcp_set_int(tcp_sock fd, int level, int name, int value);
 /* For TCP from or to @a, with those options. Return: 0 or negative. */
 int urds_tcp_socket(const struct tcp *t, const struct urds_addr *a, tcp_sock *out);
-/* For datagrams, to ask with. */
-int urds_tcp_probe_socket(const struct urds_addr *a, tcp_sock *out);
+/* Without options, to ask with; of type @type. */
+int urds_tcp_probe_socket(const struct urds_addr *a, int type, tcp_sock *out);
 /* Ignores TCP_NO_SOCK. Changes no error number. */
 void urds_tcp_sock_close(tcp_sock fd);
 /* The next close resets. */
@@ -125,6 +126,9 @@ int urds_tcp_try_dial(struct tcp_link *l, const struct urds_addr *local, uint16_
 		      const struct sockaddr_storage *to, socklen_t to_len);
 /* The answer to that: true if the rest of the event is to be handled. */
 bool urds_tcp_link_connected(struct tcp_link *l, unsigned events);
+int urds_tcp_listen(struct urds_transport *base, const struct urds_addr *addr, void *user,
+		    struct urds_listener **out);
+void urds_tcp_unlisten(struct urds_listener *base);
 void urds_tcp_link_shutdown(struct urds_link *base);
 void urds_tcp_link_close(struct urds_link *base, enum urds_close_how how);
 /* There may be a descriptor again. */

@@ -140,8 +140,8 @@ void urds_tcp_listener_resume(struct tcp *t, struct tcp_listener *ls)
 	(void)urds_poller_rearm(t->poller, &ls->src, ls->fd, URDS_POLL_IN);
 }
 
-static int tcp_listen(struct urds_transport *base, const struct urds_addr *addr, void *user,
-		      struct urds_listener **out)
+int urds_tcp_listen(struct urds_transport *base, const struct urds_addr *addr, void *user,
+		    struct urds_listener **out)
 {
 	struct tcp *t = urds_tcp_of(base);
 	struct sockaddr_storage ss;
@@ -198,7 +198,7 @@ static void listener_retired(struct urds_poll_src *src)
 	free(ls);
 }
 
-static void tcp_unlisten(struct urds_listener *base)
+void urds_tcp_unlisten(struct urds_listener *base)
 {
 	struct tcp_listener *ls = urds_container_of(base, struct tcp_listener, base);
 	struct tcp *t = urds_tcp_of(base->t);
@@ -278,11 +278,3 @@ void urds_tcp_sys_fini(struct tcp *t) URDS_UNCHECKED
 {
 	urds_fds_close(t->spare_fd);
 }
-
-const struct urds_connect_ops urds_tcp_connect = {
-	.listen = tcp_listen,
-	.unlisten = tcp_unlisten,
-	.dial = urds_tcp_dial,
-	.shutdown = urds_tcp_link_shutdown,
-	.close = urds_tcp_link_close,
-};

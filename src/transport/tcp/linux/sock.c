@@ -62,11 +62,10 @@ int urds_tcp_socket(const struct tcp *t, const struct urds_addr *a, int *out)
 	return 0;
 }
 
-int urds_tcp_probe_socket(const struct urds_addr *a, int *out)
+int urds_tcp_probe_socket(const struct urds_addr *a, int type, int *out)
 {
 	urds_fds_enter();
-	return made(socket(urds_addr_is_v4(a) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0),
-		    out);
+	return made(socket(urds_addr_is_v4(a) ? AF_INET : AF_INET6, type | SOCK_CLOEXEC, 0), out);
 }
 
 void urds_tcp_sock_close(int fd)
