@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The system's headers for socket addresses and interface names.
+ * The system's headers for socket addresses and the names of hosts and interfaces.
  */
 #ifndef URDS_PLATFORM_NET_H
 #define URDS_PLATFORM_NET_H
@@ -22,6 +22,7 @@ typedef ADDRESS_FAMILY sa_family_t;
 #else
 #include <arpa/inet.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>

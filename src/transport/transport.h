@@ -13,7 +13,7 @@
  *
  * End of life: close() cannot wait for a sink call that another thread is in the middle of (it may be
  * waiting for the lock the closer holds). So the link stays readable, with its user pointer, until
- * that call returns; on_closed() tells when.
+ * that call returns; on_closed() tells when. Nor can it wait for operations that a completion port reports.
  */
 #ifndef URDS_TRANSPORT_H
 #define URDS_TRANSPORT_H
@@ -58,8 +58,8 @@ struct urds_link_sink {
 	/* A connection came in; takes @l. @from_port is the other end's transport port. */
 	void (*on_accept)(struct urds_listener *ls, struct urds_link *l,
 			  const struct urds_addr *from, uint16_t from_port);
-	/* After close(), once, from inside it or from the thread of the sink call it overtook: @l is
-	 * about to be freed and nobody looks at l->user any more. May be NULL. */
+	/* After close(), once, from inside it or from the thread of the sink call it overtook, or, when the
+	 * system completes what was under way, from urds_poller_wait()'s caller: @l is about to be freed and nobody looks at l->user any more. May be NULL. */
 	void (*on_closed)(struct urds_link *l);
 	/* The same after unlisten(). May be NULL. */
 	void (*on_unlistened)(struct urds_listener *ls);

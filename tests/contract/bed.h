@@ -18,6 +18,7 @@
 #define CAN_ACK 16u	  /* acked() is known */
 #define CAN_LANE 32u	  /* from_port % 8 is the lane */
 #define CAN_EXCLUDE 64u	  /* one listener per address */
+#define CAN_CLOSE 128u /* on_closed() comes from inside close() if no thread is inside the link */
 
 struct bed {
 	const char *name;
@@ -25,6 +26,7 @@ struct bed {
 	int (*open)(struct bed *b); /* 0, or -1: cannot run here */
 	void (*close)(struct bed *b);
 	void (*pump)(struct bed *b, urds_ns timeout_ns);
+	bool sends_in_place; /* of TCP on Windows */
 	/* Filled by open: */
 	struct urds_transport *t;
 	struct urds_poller *poller;
@@ -32,8 +34,8 @@ struct bed {
 	void *priv;
 };
 
-extern struct bed bed_tcp4, bed_tcp6, bed_tcp_link_local, bed_loop, bed_null, bed_unix_pair,
-	bed_tcp_pair;
+extern struct bed bed_tcp4, bed_tcp6, bed_tcp_link_local, bed_tcp_in_place, bed_loop, bed_null,
+	bed_unix_pair, bed_tcp_pair;
 extern const struct urds_link_sink ep_sink;
 
 /* An outstanding piece of memory given to tx(). */
@@ -98,7 +100,5 @@ size_t ep_drain(struct ep *e);
 void ep_close(struct ep *e, enum urds_close_how how);
 
 extern int ep_bad_bytes; /* received bytes that were not what was sent */
-
-size_t fd_count(void);
 
 #endif

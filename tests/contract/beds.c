@@ -6,12 +6,10 @@
 #include "bed.h"
 
 #include <assert.h>
-#include <ifaddrs.h>
-#include <netinet/in.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "host.h"
 #include "null_transport.h"
 #include "platform/addr.h"
 #include "transport/loop/loop.h"
@@ -31,9 +29,9 @@ static void set_addr(struct urds_addr *a, const char *text)
 	(void)rc;
 }
 
-static int tcp_open(struct bed *b, const char *x, const char *y, const char *far)
+static int tcp_open(struct bed *b, const char *x, const char *y, const char *distant)
 {
-	struct urds_tcp_config cfg = {.port = test_port()};
+	struct urds_tcp_config cfg = {.port = test_port(), .sends_in_place = b->sends_in_place};
 	int rc = urds_poller_new(&b->poller);
 
 	assert(rc == 0);
@@ -41,7 +39,7 @@ static int tcp_open(struct bed *b, const char *x, const char *y, const char *far
 	assert(rc == 0);
 	set_addr(&b->a, x);
 	set_addr(&b->b, y);
-	set_addr(&b->far, far);
+	set_addr(&b->far, distant);
 	return b->t->resolve->is_local(b->t, &b->a) ? 0 : -1;
 }
 
@@ -68,20 +66,9 @@ static int tcp6_open(struct bed *b)
 
 static int link_local_open(struct bed *b)
 {
-	struct ifaddrs *list, *i;
-	char text[URDS_ADDR_STRLEN] = "";
-	struct urds_addr a;
+	char text[URDS_ADDR_STRLEN];
 
-	if (getifaddrs(&list) < 0)
-		return -1;
-	for (i = list; i && !text[0]; i = i->ifa_next)
-		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET6 &&
-		    urds_addr_from_sockaddr(&a, NULL, i->ifa_addr, sizeof(struct sockaddr_in6)) ==
-			    0 &&
-		    urds_addr_is_link_local(&a))
-			urds_addr_format(text, sizeof(text), &a);
-	freeifaddrs(list);
-	if (!text[0])
+	if (!host_link_local(text, sizeof(text)))
 		return -1;
 	return tcp_open(b, text, text, "2001:db8::77");
 }
@@ -181,32 +168,11 @@ static void pair_unlisten(struct urds_listener *ls)
 	pair_door = NULL;
 }
 
-static int unix_pair(int fd[2])
-{
-	return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd);
-}
-
-static int tcp_pair(int fd[2])
-{
-	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int ls = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc = -1;
-	socklen_t len = sizeof(sin);
-
-	fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (bind(ls, (struct sockaddr *)&sin, sizeof(sin)) == 0 && listen(ls, 1) == 0 &&
-	    getsockname(ls, (struct sockaddr *)&sin, &len) == 0 &&
-	    connect(fd[0], (struct sockaddr *)&sin, sizeof(sin)) == 0) {
-		fd[1] = accept4(ls, NULL, NULL, SOCK_CLOEXEC);
-		rc = fd[1] < 0 ? -1 : 0;
-	}
-	close(ls);
-	return rc;
-}
-
 static int pair_dial(struct urds_transport *t, const struct urds_addr *local,
 		     const struct urds_addr *remote, int lane, void *user, struct urds_link **out)
 {
-	int (*make)(int fd[2]) = *(int (**)(int[2]))t->user, fd[2], rc;
+	int (*make)(intptr_t fd[2]) = *(int (**)(intptr_t[2]))t->user, rc;
+	intptr_t fd[2];
 	struct urds_link *in;
 
 	if (!pair_door || !urds_addr_eq(&pair_door->addr, remote))
@@ -242,7 +208,7 @@ static int pair_name(struct urds_transport *t, const char *name, struct urds_add
 static const struct urds_resolve_ops pair_resolve = {pair_is_local, pair_source_for, pair_name};
 static struct urds_connect_ops pair_connect;
 
-static int pair_open(struct bed *b, int (**make)(int fd[2]))
+static int pair_open(struct bed *b, int (**make)(intptr_t fd[2]))
 {
 	int rc = tcp_open(b, "10.0.0.1", "10.0.0.2", "10.0.0.9");
 
@@ -257,8 +223,8 @@ static int pair_open(struct bed *b, int (**make)(int fd[2]))
 	return 0;
 }
 
-static int (*make_unix)(int fd[2]) = unix_pair;
-static int (*make_tcp)(int fd[2]) = tcp_pair;
+static int (*make_unix)(intptr_t fd[2]) = host_unix_pair;
+static int (*make_tcp)(intptr_t fd[2]) = host_tcp_pair;
 
 static int unix_pair_open(struct bed *b)
 {
@@ -270,21 +236,30 @@ static int tcp_pair_open(struct bed *b)
 	return pair_open(b, &make_tcp);
 }
 
-#define CAN_ALL 127u
+#define CAN_ALL 255u
+#ifdef _WIN32
+/* What the other end has acknowledged is not told, a reset throws away what had not been read, and a closed link goes when its
+ * last packet has come. */
+#define CAN_TCP (CAN_ALL & ~(CAN_ACK | CAN_KEEP | CAN_CLOSE))
+#else
+#define CAN_TCP CAN_ALL
+#endif
 
-#define BED(n, c, o, x, p)                                            \
-	{                                                             \
-		.name = n, .can = c, .open = o, .close = x, .pump = p \
+#define BED(n, c, o, x, p, ...)                                                    \
+	{                                                                          \
+		.name = n, .can = c, .open = o, .close = x, .pump = p, __VA_ARGS__ \
 	}
 
-struct bed bed_tcp4 = BED("tcp4", CAN_ALL, tcp4_open, tcp_close, tcp_pump);
-struct bed bed_tcp6 = BED("tcp6", CAN_ALL, tcp6_open, tcp_close, tcp_pump);
+struct bed bed_tcp4 = BED("tcp4", CAN_TCP, tcp4_open, tcp_close, tcp_pump);
+struct bed bed_tcp6 = BED("tcp6", CAN_TCP, tcp6_open, tcp_close, tcp_pump);
 struct bed bed_tcp_link_local =
-	BED("tcp-link-local", CAN_ALL, link_local_open, tcp_close, tcp_pump);
+	BED("tcp-link-local", CAN_TCP, link_local_open, tcp_close, tcp_pump);
+struct bed bed_tcp_in_place =
+	BED("tcp-in-place", CAN_TCP, tcp4_open, tcp_close, tcp_pump, .sends_in_place = true);
 struct bed bed_loop = BED("loop", CAN_ALL, loop_open, loop_close, loop_pump);
 struct bed bed_null =
 	BED("null", CAN_REFUSE | CAN_RESET | CAN_EXCLUDE, null_open, null_close, null_pump);
 struct bed bed_unix_pair =
-	BED("unix-pair", CAN_REFUSE | CAN_EXCLUDE, unix_pair_open, tcp_close, tcp_pump);
+	BED("unix-pair", CAN_REFUSE | CAN_EXCLUDE | CAN_CLOSE, unix_pair_open, tcp_close, tcp_pump);
 struct bed bed_tcp_pair =
-	BED("tcp-pair", CAN_ALL & ~(CAN_CHECK_ADDR | CAN_LANE), tcp_pair_open, tcp_close, tcp_pump);
+	BED("tcp-pair", CAN_TCP & ~(CAN_CHECK_ADDR | CAN_LANE), tcp_pair_open, tcp_close, tcp_pump);

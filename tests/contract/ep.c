@@ -3,7 +3,6 @@
  * The recording, checking sink.
  */
 #include "bed.h"
-#include "dirs.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -311,15 +310,3 @@ const struct urds_link_sink ep_sink = {
 	.on_closed = on_closed,
 	.on_unlistened = on_unlistened,
 };
-
-size_t fd_count(void)
-{
-	DIR *d = dir_open("/proc/self/fd");
-	size_t n = 0;
-
-	while (d && readdir(d))
-		n++;
-	if (d)
-		closedir(d);
-	return n;
-}

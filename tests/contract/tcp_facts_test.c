@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
+#include "host.h"
 #include "tcp_bed.h"
 
 static int get_int(int fd, int level, int name)
@@ -216,7 +217,7 @@ static void acked_with_a_fin_under_way(void)
 int main(int argc, char **argv)
 {
 	T_INIT(argc, argv);
-	alarm(120);
+	host_init(120);
 	T_RUN(options_on_both_ends);
 	T_RUN(one_call_each_way);
 	T_RUN(reset_before_the_answer_was_seen);

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "host.h"
 #include "own_network.h"
 #include "platform/posix/fds.h"
 #include "tcp_bed.h"
@@ -294,10 +295,10 @@ static void lanes_find_the_free_port(void)
 					_exit(2);
 			/* All four are taken, and no descriptor is lost over it. */
 			{
-				size_t fds = fd_count();
+				size_t fds = host_fd_count();
 
 				e[4] = dial(lane);
-				if (e[4]->connect_err != -URDS_EADDRINUSE || fd_count() != fds)
+				if (e[4]->connect_err != -URDS_EADDRINUSE || host_fd_count() != fds)
 					_exit(3);
 			}
 			finish(e[4]);
@@ -331,11 +332,11 @@ static void fork_and_close(void)
 	urds_fds_fork(URDS_FORK_PREPARE);
 	pid = fork();
 	if (pid == 0) {
-		size_t before = fd_count();
+		size_t before = host_fd_count();
 
 		urds_fds_fork(URDS_FORK_CHILD);
 		/* Two ends, a listener, the spare, the poller. */
-		_exit(before - fd_count() == 5 ? 0 : 1);
+		_exit(before - host_fd_count() == 5 ? 0 : 1);
 	}
 	urds_fds_fork(URDS_FORK_PARENT);
 	waitpid(pid, &status, 0);
@@ -368,7 +369,7 @@ static void names_and_sources(void)
 int main(int argc, char **argv)
 {
 	T_INIT(argc, argv);
-	alarm(120);
+	host_init(120);
 	T_RUN(restart_after_kill);
 	T_RUN(one_owner_wins);
 	T_RUN(accept_without_descriptors);

@@ -2,38 +2,16 @@
 #include "transport/tcp/tcp_internal.h"
 
 #include <assert.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
-
-#include "platform/posix/fds.h"
 
 #define OR_DEFAULT(field, value) ((field) != 0 ? (field) : (value))
-
-/* The ports the administrator left for outgoing connections; of IPv6 too, despite the name. */
-static void read_port_range(struct tcp *t)
-{
-	FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
-	unsigned lo, hi;
-
-	t->port_lo = 32768;
-	t->port_hi = 60999;
-	if (!f)
-		return;
-	/* Eight at least, or a lane could be without a port. */
-	if (fscanf(f, "%u %u", &lo, &hi) == 2 && lo > 0 && hi <= 65535 && lo + 8 <= hi) {
-		t->port_lo = (uint16_t)lo;
-		t->port_hi = (uint16_t)hi;
-	}
-	(void)fclose(f);
-}
 
 int urds_tcp_new(const struct urds_tcp_config *config, struct urds_poller *poller,
 		 const struct urds_link_sink *sink, void *user, struct urds_transport **out)
 {
 	static const struct urds_tcp_config none;
 	struct tcp *t = calloc(1, sizeof(*t));
+	int rc;
 
 	if (!t)
 		return -URDS_ENOMEM;
@@ -52,12 +30,11 @@ int urds_tcp_new(const struct urds_tcp_config *config, struct urds_poller *polle
 	t->cfg.keepalive_cnt = OR_DEFAULT(config->keepalive_cnt, URDS_KEEPALIVE_CNT);
 	t->cfg.backlog = OR_DEFAULT(config->backlog, 128);
 	urds_lock_init(&t->lock);
-	/* Without it (-1) we still run: the first EMFILE then leaves connections waiting. */
-	t->spare_fd = -1;
-	urds_lock_acquire(&t->lock);
-	urds_tcp_get_spare(t);
-	urds_lock_release(&t->lock);
-	read_port_range(t);
+	rc = urds_tcp_sys_init(t);
+	if (rc < 0) {
+		free(t);
+		return rc;
+	}
 	*out = &t->base;
 	return 0;
 }
@@ -69,8 +46,8 @@ void urds_tcp_free(struct urds_transport *base)
 	if (!base)
 		return;
 	t = urds_tcp_of(base);
+	urds_tcp_sys_fini(t);
 	assert(!t->links && !t->listeners);
-	urds_fds_close(t->spare_fd);
 	free(t);
 }
 
@@ -79,19 +56,23 @@ struct urds_tcp_stats *urds_tcp_stats(struct urds_transport *base)
 	return &urds_tcp_of(base)->stats;
 }
 
-void urds_tcp_rearm(struct urds_transport *base)
+bool urds_tcp_is_starved(struct urds_transport *base)
+{
+	return atomic_load_explicit(&urds_tcp_of(base)->any_starved, memory_order_relaxed);
+}
+
+void urds_tcp_unstarve(struct urds_transport *base)
 {
 	struct tcp *t = urds_tcp_of(base);
 
+	if (!atomic_exchange_explicit(&t->any_starved, false, memory_order_relaxed))
+		return;
 	urds_lock_acquire(&t->lock);
-	for (struct tcp_listener *ls = t->listeners; ls; ls = ls->next)
-		(void)urds_poller_rearm(t->poller, &ls->src, ls->fd, URDS_POLL_IN);
-	for (struct tcp_link *l = t->links; l; l = l->next) {
-		urds_lock_acquire(&l->lock);
-		if (l->is_registered && !atomic_load_explicit(&l->is_closed, memory_order_relaxed))
-			(void)urds_poller_rearm(t->poller, &l->src, l->fd,
-						URDS_POLL_IN | URDS_POLL_OUT | URDS_POLL_RDHUP);
-		urds_lock_release(&l->lock);
+	for (struct tcp_listener *ls = t->listeners; ls; ls = ls->next) {
+		if (!ls->is_starved)
+			continue;
+		ls->is_starved = false;
+		urds_tcp_listener_resume(t, ls);
 	}
 	urds_lock_release(&t->lock);
 }

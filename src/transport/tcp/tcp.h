@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The TCP transport: non-blocking stream sockets in an edge-triggered poller. Owns its sockets;
+ * The TCP transport: non-blocking stream sockets in an edge-triggered poller, or at a completion port. Owns its sockets;
  * never looks at what is in them.
  */
 #ifndef URDS_TRANSPORT_TCP_H
@@ -26,6 +26,9 @@ struct urds_tcp_config {
 	uint32_t rcvbuf_bytes; /* 0: left to the kernel's autotuning */
 	uint32_t keepalive_idle_s, keepalive_intvl_s, keepalive_cnt;
 	uint32_t backlog; /* 128 */
+	/* Windows: tx() leaves what it takes in the caller's memory until on_tx_released(). Otherwise it copies, all but a few
+	 * bytes, whose release it reports when there is room again. */
+	bool sends_in_place;
 };
 
 /* Counted with relaxed atomics. */
@@ -39,7 +42,8 @@ struct urds_tcp_stats {
 /* @poller and @sink are borrowed until urds_tcp_free(); @config (NULL: defaults) is copied. */
 int urds_tcp_new(const struct urds_tcp_config *config, struct urds_poller *poller,
 		 const struct urds_link_sink *sink, void *user, struct urds_transport **out);
-/* Every link closed and every listener gone; no thread in urds_poller_wait(). */
+/* Every link closed and every listener gone; no thread in urds_poller_wait(). Calls on_closed() and on_unlistened() for those
+ * that they are still owed to. */
 void urds_tcp_free(struct urds_transport *t);
 
 struct urds_tcp_stats *urds_tcp_stats(struct urds_transport *t);
@@ -47,8 +51,9 @@ struct urds_tcp_stats *urds_tcp_stats(struct urds_transport *t);
 void urds_tcp_link_calls(struct urds_link *l, uint32_t *tx, uint32_t *rx);
 
 /* Makes a link of a connected stream socket (handed over by another process, a socketpair in
- * tests). Takes @fd on success. acked() and silence() are UNKNOWN unless it is TCP. */
-int urds_tcp_adopt(struct urds_transport *t, int fd, void *user, struct urds_link **out);
+ * tests). Takes @fd on success. acked() and silence() are UNKNOWN unless it is TCP.
+ * On Windows: a SOCKET for overlapped use, of no completion port yet. */
+int urds_tcp_adopt(struct urds_transport *t, intptr_t fd, void *user, struct urds_link **out);
 
 /* Reports again what every link and listener has to report: events that a thread had fetched may have vanished
  * with it. */

@@ -7,15 +7,12 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/sockios.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "platform/addr.h"
 #include "platform/errno.h"
 
 #ifndef IOV_MAX
@@ -27,11 +24,6 @@ _Static_assert(sizeof(struct urds_iov) == sizeof(struct iovec), "urds_iov is iov
 _Static_assert(offsetof(struct urds_iov, base) == offsetof(struct iovec, iov_base),
 	       "urds_iov.base");
 _Static_assert(offsetof(struct urds_iov, len) == offsetof(struct iovec, iov_len), "urds_iov.len");
-
-static struct tcp_link *link_of(struct urds_link *base)
-{
-	return urds_container_of(base, struct tcp_link, base);
-}
 
 static size_t iov_bytes(const struct urds_iov *v, size_t n)
 {
@@ -78,7 +70,7 @@ static ssize_t recv_now(int fd, struct msghdr *m)
 static int tx(struct urds_link *base, const struct urds_iov *v, size_t n, size_t *taken,
 	      size_t *released)
 {
-	struct tcp_link *l = link_of(base);
+	struct tcp_link *l = urds_tcp_link_of(base);
 	size_t done = 0;
 	int rc = 0;
 
@@ -123,7 +115,7 @@ static int tx(struct urds_link *base, const struct urds_iov *v, size_t n, size_t
  * queue of a connection that was reset. */
 static enum urds_rx_how rx(struct urds_link *base, const struct urds_iov *v, size_t n, size_t *got)
 {
-	struct tcp_link *l = link_of(base);
+	struct tcp_link *l = urds_tcp_link_of(base);
 	struct msghdr m = msg_of(v, n);
 	ssize_t r;
 
@@ -150,7 +142,7 @@ static enum urds_rx_how rx(struct urds_link *base, const struct urds_iov *v, siz
 /* write_seq - snd_una, so it is exact, and still there after a reset by either end. */
 static uint64_t acked(struct urds_link *base)
 {
-	struct tcp_link *l = link_of(base);
+	struct tcp_link *l = urds_tcp_link_of(base);
 	bool fin = atomic_load_explicit(&l->is_fin_sent, memory_order_acquire);
 	int queued = 0;
 
@@ -176,7 +168,7 @@ static uint64_t acked(struct urds_link *base)
  *   older than that (a tail loss probe comes before the first, and is not counted). */
 static uint64_t silence(struct urds_link *base)
 {
-	struct tcp_link *l = link_of(base);
+	struct tcp_link *l = urds_tcp_link_of(base);
 	struct tcp_info ti;
 	socklen_t len = sizeof(ti);
 	uint64_t ms;
@@ -203,42 +195,19 @@ static int incoming_cpu(struct urds_link *base)
 	int cpu = -1;
 	socklen_t len = sizeof(cpu);
 
-	if (getsockopt(link_of(base)->fd, SOL_SOCKET, SO_INCOMING_CPU, &cpu, &len) < 0)
+	if (getsockopt(urds_tcp_link_of(base)->fd, SOL_SOCKET, SO_INCOMING_CPU, &cpu, &len) < 0)
 		return -1;
 	return cpu;
 }
 
 static int fd_of(struct urds_link *base)
 {
-	return link_of(base)->fd;
-}
-
-static void ports(struct urds_link *base, uint16_t *local, uint16_t *remote)
-{
-	struct tcp_link *l = link_of(base);
-	struct sockaddr_storage ss = {0};
-	socklen_t len = sizeof(ss);
-	struct urds_addr a;
-
-	*local = *remote = 0;
-	if (getsockname(l->fd, (struct sockaddr *)&ss, &len) == 0)
-		(void)urds_addr_from_sockaddr(&a, local, (struct sockaddr *)&ss, len);
-	len = sizeof(ss);
-	if (getpeername(l->fd, (struct sockaddr *)&ss, &len) == 0)
-		(void)urds_addr_from_sockaddr(&a, remote, (struct sockaddr *)&ss, len);
-}
-
-void urds_tcp_link_calls(struct urds_link *base, uint32_t *tx_calls, uint32_t *rx_calls)
-{
-	struct tcp_link *l = link_of(base);
-
-	*tx_calls = l->tx_calls;
-	*rx_calls = l->rx_calls;
+	return urds_tcp_link_of(base)->fd;
 }
 
 static uint64_t poll_key(struct urds_link *base)
 {
-	struct tcp_link *l = link_of(base);
+	struct tcp_link *l = urds_tcp_link_of(base);
 	uint64_t key = 0;
 
 	urds_lock_acquire(&l->lock);
@@ -257,5 +226,5 @@ const struct urds_data_ops urds_tcp_data = {
 	.incoming_cpu = incoming_cpu,
 	.poll_key = poll_key,
 	.fd = fd_of,
-	.ports = ports,
+	.ports = urds_tcp_link_ports,
 };

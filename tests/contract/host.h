@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What the tests of transports ask of the system below, one file per system.
+ */
+#ifndef URDS_TESTS_CONTRACT_HOST_H
+#define URDS_TESTS_CONTRACT_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* First in main(). A program that has not ended after @limit_s is ended: a hang is a failure with its place, not a stuck
+ * build. */
+void host_init(unsigned limit_s);
+
+/* Descriptors, or handles, of this process. */
+size_t host_fd_count(void);
+
+/* A link-local address of this host as text of up to @size bytes. */
+bool host_link_local(char *text, size_t size);
+
+/* Two connected stream sockets: 0 or -1. */
+int host_tcp_pair(intptr_t fd[2]);
+int host_unix_pair(intptr_t fd[2]); /* -1 where there is no such thing */
+
+#endif
