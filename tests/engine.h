@@ -27,6 +27,7 @@
 #ifndef _WIN32
 #include "own_network.h"
 #include "processes.h"
+#define close_socket close
 #endif
 
 /* ---------------------------------------------------------------- states */

@@ -40,6 +40,8 @@ static inline int poll(struct pollfd *v, unsigned long n, int timeout_ms)
 	return rc;
 }
 
+#define close_socket closesocket
+
 static inline VOID CALLBACK alarm_rings_(PVOID arg, BOOLEAN timed_out)
 {
 	printf("# no end\n");
@@ -57,12 +59,15 @@ static inline unsigned alarm(unsigned s)
 	return 0;
 }
 
-/* There are no namespaces; Winsock is needed before the library is. */
+/* There are no namespaces, so programs that listen take turns: until this one ends. Winsock is needed before the library
+ * is. */
 static inline bool own_network(void)
 {
+	HANDLE turn = CreateMutexA(NULL, FALSE, "urds-tests");
 	WSADATA wsa;
+	DWORD rc = turn ? WaitForSingleObject(turn, INFINITE) : WAIT_FAILED;
 
-	if (WSAStartup(MAKEWORD(2, 2), &wsa) != 0)
+	if ((rc != WAIT_OBJECT_0 && rc != WAIT_ABANDONED) || WSAStartup(MAKEWORD(2, 2), &wsa) != 0)
 		abort();
 	return false;
 }

@@ -994,7 +994,6 @@ static void late_address(void)
 }
 PAIR(late_address)
 
-#ifndef _WIN32
 /* An address moves from another context into ours: in memory from then on. */
 static void moved_address(void)
 {
@@ -1015,8 +1014,6 @@ static void moved_address(void)
 	CHECK_EQ(urds_shutdown(t.ca), 0);
 }
 
-#endif
-
 /* ---------------------------------------------------------------- calls on nothing */
 
 static void unbound__receives_nothing(void)
@@ -1034,7 +1031,6 @@ static void unbound__receives_nothing(void)
 	CHECK_EQ(urds_shutdown(e), 0);
 }
 
-#ifndef _WIN32
 /* An address is one host's: neither a group's nor, where the system tells them apart, all of a network's. */
 static void address__is_one_hosts(void)
 {
@@ -1079,8 +1075,6 @@ static void claim__pings(void)
 	CHECK_EQ(urds_shutdown(b), 0);
 }
 
-#endif
-
 int main(int argc, char **argv)
 {
 	own_network();
@@ -1112,10 +1106,8 @@ int main(int argc, char **argv)
 	RUN_PAIR(batches);
 	RUN_PAIR(late_address);
 	T_RUN(unbound__receives_nothing);
-#ifndef _WIN32 /* two contexts meet over TCP only */
 	T_RUN(moved_address);
 	T_RUN(address__is_one_hosts);
 	T_RUN(claim__pings);
-#endif
 	return t_done();
 }

@@ -6,11 +6,10 @@
 #include "inside.h"
 #include "platform/addr.h"
 
-#ifndef _WIN32 /* over TCP */
 static void peers__others_are_kept_out(void)
 {
 	struct urds_config cfg = {.size = sizeof cfg, .flags = URDS_CONFIG_NO_RECORD};
-	struct sockaddr_in far = in4("127.31.8.9", 16385), us = in4("127.31.8.1", 16385);
+	struct sockaddr_in away = in4("127.31.8.9", 16385), us = in4("127.31.8.1", 16385);
 	struct urds_ctx *ctx, *other;
 	struct urds_sock *s, *in, *out;
 	uint64_t all[URDS_C_MAX];
@@ -41,18 +40,16 @@ static void peers__others_are_kept_out(void)
 	CHECK_EQ(ctx->npeers, 2); /* 127.31.8.7, and itself */
 	/* A stranger is reset at once. */
 	fd = socket(AF_INET, SOCK_STREAM, 0);
-	far.sin_port = 0;
-	CHECK_EQ(bind(fd, (struct sockaddr *)&far, sizeof far), 0);
+	away.sin_port = 0;
+	CHECK_EQ(bind(fd, (struct sockaddr *)&away, sizeof away), 0);
 	CHECK_EQ(connect(fd, (struct sockaddr *)&us, sizeof us), 0);
 	CHECK(recv(fd, m, 1, 0) <= 0);
-	close(fd);
+	close_socket(fd);
 	CHECK_EQ(ctx->npeers, 2);
 	CHECK_EQ(urds_close(out), 0); /* what waits goes with it */
 	CHECK_EQ(urds_shutdown(ctx), 0);
 	CHECK_EQ(urds_shutdown(other), 0);
 }
-
-#endif
 
 static void peers__bad_lists(void)
 {
@@ -122,9 +119,7 @@ int main(int argc, char **argv)
 	own_network();
 	T_INIT(argc, argv);
 	alarm(60 * slow());
-#ifndef _WIN32
 	T_RUN(peers__others_are_kept_out);
-#endif
 	T_RUN(peers__bad_lists);
 	T_RUN(peers__which_are_in);
 	return t_done();

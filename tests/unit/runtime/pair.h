@@ -18,7 +18,6 @@ static unsigned serial; /* each case has addresses of its own */
 		variant = LOOP;     \
 		fn();               \
 	}
-#ifndef _WIN32
 #define PAIR(fn)                     \
 	PAIR_LOOP(fn)                \
 	static void fn##_tcp(void)   \
@@ -31,17 +30,18 @@ static unsigned serial; /* each case has addresses of its own */
 		variant = PLAIN;     \
 		fn();                \
 	}
-#define RUN_PAIR(fn)               \
-	do {                       \
-		T_RUN(fn##_loop);  \
-		T_RUN(fn##_tcp);   \
-		T_RUN(fn##_plain); \
-	} while (0)
+#ifdef _WIN32
+/* Messages to a kernel are never acknowledged there yet: TCP does not say what has arrived. */
+#define RUN_PLAIN(fn) (void)fn##_plain
 #else
-/* The TCP transport does not run there yet. */
-#define PAIR(fn) PAIR_LOOP(fn)
-#define RUN_PAIR(fn) T_RUN(fn##_loop)
+#define RUN_PLAIN(fn) T_RUN(fn##_plain)
 #endif
+#define RUN_PAIR(fn)              \
+	do {                      \
+		T_RUN(fn##_loop); \
+		T_RUN(fn##_tcp);  \
+		RUN_PLAIN(fn);    \
+	} while (0)
 
 static inline uint32_t pair_flags(void)
 {

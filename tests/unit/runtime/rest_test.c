@@ -105,7 +105,6 @@ static void lone_messages(void)
 }
 PAIR(lone_messages)
 
-#ifndef _WIN32 /* over TCP */
 static bool no_timer_for_100_ms(struct urds_ctx *e)
 {
 	for (unsigned i = 0; i < 100; i++, nap_ms(1))
@@ -151,8 +150,6 @@ static void further_paths_come_to_rest(void)
 	CHECK_EQ(urds_shutdown(e[0]), 0);
 	CHECK_EQ(urds_shutdown(e[1]), 0);
 }
-
-#endif
 
 /* Many times to rest and out of it, by several threads, against the timer. */
 static void *rest_in_turn(void *arg)
@@ -200,7 +197,6 @@ static void rest_against_use(void)
 }
 PAIR(rest_against_use)
 
-#ifndef _WIN32 /* over TCP */
 static struct peer *made(struct node *n, const char *ip)
 {
 	struct urds_addr a = v4(ip);
@@ -294,8 +290,6 @@ static void no_memory_for_a_path_that_is_knocked_for(void)
 {
 	no_memory_for_a_path(true);
 }
-
-#endif
 
 /* At rest there is no path, and nothing pending. */
 static bool is_all_released(struct peer *p)
@@ -458,11 +452,9 @@ int main(int argc, char **argv)
 	RUN_PAIR(acknowledged_messages_are_released);
 	RUN_PAIR(room_is_told_at_once);
 	RUN_PAIR(counters_never_run_backwards);
-#ifndef _WIN32
 	T_RUN(further_paths_come_to_rest);
 	T_RUN(counters_outlive_two_evictions);
 	T_RUN(no_memory_for_a_path_that_is_accepted);
 	T_RUN(no_memory_for_a_path_that_is_knocked_for);
-#endif
 	return t_done();
 }
