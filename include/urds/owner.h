@@ -4,8 +4,7 @@
  *
  * An address belongs to one process at a time, which says so in an ownership record. Any user may ask
  * who it is; its state, its pings and its resets are for its own user and for root. Records are seen
- * within one network namespace, like the addresses; on Windows on the whole host, where so far only urds_owner_list() and
- * urds_owner_ident() exist, and @uid is 0.
+ * within one network namespace, like the addresses; on Windows on the whole host.
  *
  * All calls return within about a second when an owner hangs (urds_owner_info(): 5 s), and
  * fail with -1 and errno; urds_reason() has the sentence. Those that take an address also fail with EINVAL (not a whole
@@ -24,7 +23,7 @@ extern "C" {
 struct urds_owner {
 	uint64_t instance; /* of the context: owners of several addresses repeat it; 0: no answer */
 	int pid;	   /* from the system, not from the owner; 0: in another pid namespace */
-	unsigned uid;	   /* likewise */
+	unsigned uid;	   /* likewise; 0 on Windows */
 	int answered;  /* 0: it exists and does not answer (stopped?); what follows is guessed */
 	int is_ours;   /* it serves this user: info, ping and reset are possible */
 	char user[64]; /* name of @uid, or its number */

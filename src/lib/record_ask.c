@@ -8,12 +8,13 @@
 #include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "lib/record_codec.h"
-#include "lib/record_sock.h"
+#include "lib/record_link.h"
 #include "platform/addr.h"
 #include "platform/clock.h"
 #include "platform/errno.h"
@@ -21,6 +22,10 @@
 #include "urds/owner.h"
 
 #define BACKLOG 32
+
+struct urds_rec_link {
+	int fd;
+};
 
 const char urds_rec_look_at[] = "the output of `ss -xlp`";
 const char urds_rec_listed_in[] = "/proc/net/unix: mount /proc";
@@ -92,7 +97,7 @@ static void set_limit(int fd, int opt, urds_ns end)
 	setsockopt(fd, SOL_SOCKET, opt, &tv, sizeof(tv));
 }
 
-int urds_rec_dial(const struct urds_addr *a, urds_ns end, struct urds_owner *who)
+static int dial(const struct urds_addr *a, urds_ns end, struct urds_owner *who)
 {
 	struct sockaddr_un sun;
 	socklen_t len = name_of(&sun, a), cred_len;
@@ -123,6 +128,38 @@ int urds_rec_dial(const struct urds_addr *a, urds_ns end, struct urds_owner *who
 	return fd;
 }
 
+int urds_rec_dial(const struct urds_addr *a, urds_ns end, struct urds_owner *who,
+		  struct urds_rec_link **out)
+{
+	struct urds_rec_link *l = malloc(sizeof(*l));
+
+	if (!l)
+		return -URDS_ENOMEM;
+	l->fd = dial(a, end, who);
+	if (l->fd < 0) {
+		int rc = l->fd;
+
+		free(l);
+		return rc;
+	}
+	*out = l;
+	return 0;
+}
+
+void urds_rec_hang_up(struct urds_rec_link *l)
+{
+	urds_fds_close(l->fd);
+	free(l);
+}
+
+int urds_rec_wait(struct urds_rec_link *l, int timeout_ms)
+{
+	struct pollfd p = {.fd = l->fd, .events = POLLIN};
+	int n = poll(&p, 1, timeout_ms);
+
+	return n < 0 ? -urds_err_from_errno(errno) : n;
+}
+
 /* Return: 0 when @fd is ready (or ended), -URDS_ETIMEDOUT. */
 static int ready(int fd, short events, urds_ns end)
 {
@@ -138,63 +175,32 @@ static int ready(int fd, short events, urds_ns end)
 	}
 }
 
-int urds_rec_send(int fd, const uint8_t *p, size_t len, urds_ns end)
+int urds_rec_send(struct urds_rec_link *l, const uint8_t *p, size_t len, urds_ns end)
 {
-	int rc = ready(fd, POLLOUT, end);
+	int rc = ready(l->fd, POLLOUT, end);
 
 	if (rc < 0)
 		return rc;
-	if (send(fd, p, len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+	if (send(l->fd, p, len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		return errno == EPIPE || errno == ECONNRESET ? -URDS_ENOTCONN
 							     : -urds_err_from_errno(errno);
 	return 0;
 }
 
-int urds_rec_recv(int fd, uint8_t *p, size_t cap, urds_ns end)
+int urds_rec_recv(struct urds_rec_link *l, uint8_t *p, size_t cap, urds_ns end)
 {
-	int rc = ready(fd, POLLIN, end);
+	int rc = ready(l->fd, POLLIN, end);
 	ssize_t n;
 
 	if (rc < 0)
 		return rc;
 	/* MSG_TRUNC: the true length, so that a cut message fails its length check. */
-	n = recv(fd, p, cap, MSG_DONTWAIT | MSG_TRUNC);
+	n = recv(l->fd, p, cap, MSG_DONTWAIT | MSG_TRUNC);
 	if (n < 0)
 		return errno == ECONNRESET ? -URDS_ENOTCONN : -urds_err_from_errno(errno);
 	if (n == 0)
 		return -URDS_ENOTCONN;
 	return (size_t)n > cap ? -URDS_EPROTO : (int)n;
-}
-
-int urds_rec_ident(int fd, urds_ns end, struct urds_owner *out)
-{
-	uint8_t msg[URDS_REC_HDR_LEN + 512];
-	int n = urds_rec_empty_put(msg, sizeof(msg), URDS_REC_IDENT, 0);
-
-	n = urds_rec_send(fd, msg, (size_t)n, end);
-	if (n == 0)
-		n = urds_rec_recv(fd, msg, sizeof(msg), end);
-	if (n < 0)
-		return n;
-	return urds_rec_ident_read(out, msg, (size_t)n);
-}
-
-int urds_rec_ask(const struct urds_addr *a, urds_ns end, struct urds_owner *out)
-{
-	int fd = urds_rec_dial(a, end, out), rc;
-
-	if (fd == -URDS_ETIMEDOUT) {
-		/* Too many wait for it already: it exists, and the system cannot tell more. */
-		out->uid = (unsigned)-1;
-		snprintf(out->user, sizeof(out->user), "?");
-		snprintf(out->program, sizeof(out->program), "?");
-		return 0;
-	}
-	if (fd < 0)
-		return fd;
-	rc = urds_rec_ident(fd, end, out);
-	urds_fds_close(fd);
-	return rc == -URDS_ENOTCONN ? rc : 0; /* it went, or sent us away because too many ask */
 }
 
 /* "1234: 00000002 00000000 00010000 0005 01 5678 @urds/owner/192.0.2.1": listeners only, because a

@@ -10,7 +10,7 @@
 
 #include "lib/api.h"
 #include "lib/record_codec.h"
-#include "lib/record_name.h"
+#include "lib/record_link.h"
 #include "platform/addr.h"
 #include "platform/clock.h"
 #include "platform/errno.h"
@@ -63,13 +63,21 @@ int urds_owner_list(struct sockaddr_storage *v, size_t cap)
 	return (int)kept;
 }
 
-int urds_rec_ident_read(struct urds_owner *out, const uint8_t *msg, size_t n)
+int urds_rec_ident(struct urds_rec_link *l, urds_ns end, struct urds_owner *out)
 {
+	uint8_t msg[URDS_REC_HDR_LEN + 512];
 	struct urds_rec_ident id;
 	struct urds_rec_hdr h;
+	int n = urds_rec_empty_put(msg, sizeof(msg), URDS_REC_IDENT, 0);
 
-	if (urds_rec_hdr_get(&h, msg, n) < 0 || h.status ||
-	    h.type != (URDS_REC_IDENT | URDS_REC_REPLY) || urds_rec_ident_get(&id, msg, n) < 0)
+	n = urds_rec_send(l, msg, (size_t)n, end);
+	if (n == 0)
+		n = urds_rec_recv(l, msg, sizeof(msg), end);
+	if (n < 0)
+		return n;
+	if (urds_rec_hdr_get(&h, msg, (size_t)n) < 0 || h.status ||
+	    h.type != (URDS_REC_IDENT | URDS_REC_REPLY) ||
+	    urds_rec_ident_get(&id, msg, (size_t)n) < 0)
 		return -URDS_EPROTO;
 	out->instance = id.instance;
 	out->answered = 1;
@@ -77,6 +85,25 @@ int urds_rec_ident_read(struct urds_owner *out, const uint8_t *msg, size_t n)
 	snprintf(out->version, sizeof(out->version), "%s", id.version);
 	snprintf(out->program, sizeof(out->program), "%s", id.program);
 	return 0;
+}
+
+int urds_rec_ask(const struct urds_addr *a, urds_ns end, struct urds_owner *out)
+{
+	struct urds_rec_link *l;
+	int rc = urds_rec_dial(a, end, out, &l);
+
+	if (rc == -URDS_ETIMEDOUT) {
+		/* Too many wait for it already: it exists, and the system cannot tell more. */
+		out->uid = (unsigned)-1;
+		snprintf(out->user, sizeof(out->user), "?");
+		snprintf(out->program, sizeof(out->program), "?");
+		return 0;
+	}
+	if (rc < 0)
+		return rc;
+	rc = urds_rec_ident(l, end, out);
+	urds_rec_hang_up(l);
+	return rc == -URDS_ENOTCONN ? rc : 0; /* it went, or sent us away because too many ask */
 }
 
 int urds_owner_ident(const struct sockaddr *addr, socklen_t len, struct urds_owner *out)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The names of ownership records: taking one, finding them, asking one who it is. One file per system does it
- * (record_sock.c, record_ask.c; record_pipe.c), the rest is the same for all (record_take.c, record_find.c).
+ * (record_ask.c; record_pipe.c), the rest is the same for all (record_take.c, record_find.c).
  */
 #ifndef URDS_LIB_RECORD_NAME_H
 #define URDS_LIB_RECORD_NAME_H
@@ -38,9 +38,6 @@ void urds_rec_ident_self(struct urds_rec_ident *out, const char *mode);
  * Return: 0 (also when it does not answer: ->answered), -URDS_ENOTCONN (nobody; or, if
  * out->pid is set, it closed the connection at once: it ends or is overrun, ask again). */
 int urds_rec_ask(const struct urds_addr *a, urds_ns end, struct urds_owner *out);
-
-/* An answer to IDENT, of @n bytes. Return: 0 or -URDS_EPROTO. */
-int urds_rec_ident_read(struct urds_owner *out, const uint8_t *msg, size_t n);
 
 /* The owned addresses, some perhaps twice; *out from malloc(), NULL if there are none. Return: 0 or a negative urds_err. */
 int urds_rec_find(struct urds_addr **out, size_t *n);

@@ -4,19 +4,16 @@
  */
 #include "urds/owner.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
 
-#include "lib/record.h"
+#include "lib/api.h"
 #include "lib/record_codec.h"
-#include "lib/record_sock.h"
+#include "lib/record_link.h"
 #include "platform/addr.h"
 #include "platform/clock.h"
 #include "platform/errno.h"
-#include "platform/posix/fds.h"
 
 #define ASK_LIMIT_NS URDS_SEC(1)
 #define INFO_LIMIT_NS URDS_SEC(5)
@@ -27,31 +24,32 @@ static int bad_addr(const char *what)
 	return urds_fail(URDS_EINVAL, "%s: not a complete IPv4 or IPv6 address", what);
 }
 
-/* A connection to an owner that serves us. Return: the descriptor, or -1 with the reason noted. */
-static int dial(const struct urds_addr *a, urds_ns end)
+/* A connection to an owner that serves us, or NULL with the reason noted. */
+static struct urds_rec_link *dial(const struct urds_addr *a, urds_ns end)
 {
 	char text[URDS_ADDR_STRLEN];
+	struct urds_rec_link *l;
 	struct urds_owner who;
-	int fd = urds_rec_dial(a, end, &who);
+	int rc = urds_rec_dial(a, end, &who, &l);
 
 	urds_addr_format(text, sizeof(text), a);
-	if (fd == -URDS_ENOTCONN)
-		return urds_fail(URDS_ENOTCONN, "no urds process owns %s: start one", text);
-	if (fd == -URDS_ETIMEDOUT)
-		return urds_fail(URDS_ETIMEDOUT, "the owner of %s is overrun or stopped: try later",
-				 text);
-	if (fd < 0)
-		return urds_fail(-fd, "cannot ask the owner of %s: %s", text,
-				 strerror(urds_err_to_errno(fd)));
-	if (!who.is_ours) {
-		urds_fds_close(fd);
-		return urds_fail(
-			URDS_EACCES,
-			"%s is owned by pid %d (%s) of user %s, which serves only that user "
-			"and root: run this as %s",
-			text, who.pid, who.program, who.user, who.user);
-	}
-	return fd;
+	if (rc == -URDS_ENOTCONN)
+		urds_fail(URDS_ENOTCONN, "no urds process owns %s: start one", text);
+	else if (rc == -URDS_ETIMEDOUT)
+		urds_fail(URDS_ETIMEDOUT, "the owner of %s is overrun or stopped: try later", text);
+	else if (rc < 0)
+		urds_fail(-rc, "cannot ask the owner of %s: %s", text,
+			  strerror(urds_err_to_errno(rc)));
+	if (rc < 0)
+		return NULL;
+	if (who.is_ours)
+		return l;
+	urds_rec_hang_up(l);
+	urds_fail(URDS_EACCES,
+		  "%s is owned by pid %d (%s) of user %s, which serves only that user "
+		  "and root: run this as %s",
+		  text, who.pid, who.program, who.user, who.user);
+	return NULL;
 }
 
 static int lost(const struct urds_addr *a, int err)
@@ -76,11 +74,11 @@ static int lost(const struct urds_addr *a, int err)
 }
 
 /* The next reply of @type. Return: its bytes, or -1 with the reason noted. */
-static int reply(int fd, const struct urds_addr *a, uint8_t type, uint8_t *msg, size_t cap,
-		 urds_ns end, struct urds_rec_hdr *h)
+static int reply(struct urds_rec_link *l, const struct urds_addr *a, uint8_t type, uint8_t *msg,
+		 size_t cap, urds_ns end, struct urds_rec_hdr *h)
 {
 	char owner[URDS_ADDR_STRLEN], text[URDS_REC_TEXT_MAX + 1];
-	int n = urds_rec_recv(fd, msg, cap, end);
+	int n = urds_rec_recv(l, msg, cap, end);
 
 	if (n < 0)
 		return lost(a, n);
@@ -94,8 +92,8 @@ static int reply(int fd, const struct urds_addr *a, uint8_t type, uint8_t *msg, 
 }
 
 /* All chunks, in order. Return: size of an element, or -1. */
-static int collect(int fd, const struct urds_addr *a, uint8_t *msg, urds_ns end, uint8_t **buf,
-		   size_t *size)
+static int collect(struct urds_rec_link *l, const struct urds_addr *a, uint8_t *msg, urds_ns end,
+		   uint8_t **buf, size_t *size)
 {
 	struct urds_rec_chunk c = {0};
 	struct urds_rec_hdr h;
@@ -104,7 +102,7 @@ static int collect(int fd, const struct urds_addr *a, uint8_t *msg, urds_ns end,
 	int n;
 
 	do {
-		n = reply(fd, a, URDS_REC_INFO, msg, URDS_REC_MSG_MAX, end, &h);
+		n = reply(l, a, URDS_REC_INFO, msg, URDS_REC_MSG_MAX, end, &h);
 		if (n < 0)
 			goto failed;
 		n = urds_rec_chunk_get(&c, msg, (size_t)n);
@@ -139,12 +137,13 @@ int urds_owner_info(const struct sockaddr *addr, socklen_t len, int id, void **b
 	urds_ns end = urds_clock_ns() + INFO_LIMIT_NS;
 	struct urds_addr a;
 	uint8_t *msg, *all;
-	int fd, n;
+	struct urds_rec_link *l;
+	int n;
 
-	if (urds_addr_from_sockaddr(&a, NULL, addr, len) < 0)
+	if (urds_addr_from_sockaddr(&a, NULL, addr, urds_len(len)) < 0)
 		return bad_addr("information of an owner");
-	fd = dial(&a, end);
-	if (fd < 0)
+	l = dial(&a, end);
+	if (!l)
 		return -1;
 	msg = malloc(URDS_REC_MSG_MAX);
 	if (!msg) {
@@ -152,17 +151,17 @@ int urds_owner_info(const struct sockaddr *addr, socklen_t len, int id, void **b
 		goto done;
 	}
 	n = urds_rec_info_put(msg, URDS_REC_MSG_MAX, 0, (uint32_t)id);
-	n = urds_rec_send(fd, msg, (size_t)n, end);
+	n = urds_rec_send(l, msg, (size_t)n, end);
 	if (n < 0) {
 		n = lost(&a, n);
 		goto done;
 	}
-	n = collect(fd, &a, msg, end, &all, size);
+	n = collect(l, &a, msg, end, &all, size);
 	if (n > 0)
 		*buf = all;
 done:
 	free(msg);
-	urds_fds_close(fd);
+	urds_rec_hang_up(l);
 	return n;
 }
 
@@ -174,30 +173,31 @@ int urds_owner_reset(const struct sockaddr *local, socklen_t len, const struct s
 	struct urds_addr a, b;
 	struct urds_rec_hdr h;
 	uint32_t count = 0;
-	int fd, n;
+	struct urds_rec_link *l;
+	int n;
 
-	if (urds_addr_from_sockaddr(&a, NULL, local, len) < 0 ||
-	    urds_addr_from_sockaddr(&b, NULL, peer, peer_len) < 0)
+	if (urds_addr_from_sockaddr(&a, NULL, local, urds_len(len)) < 0 ||
+	    urds_addr_from_sockaddr(&b, NULL, peer, urds_len(peer_len)) < 0)
 		return bad_addr("reset of a connection");
-	fd = dial(&a, end);
-	if (fd < 0)
+	l = dial(&a, end);
+	if (!l)
 		return -1;
 	n = urds_rec_reset_put(msg, sizeof(msg), 0, &b);
-	n = urds_rec_send(fd, msg, (size_t)n, end);
+	n = urds_rec_send(l, msg, (size_t)n, end);
 	if (n < 0) {
 		n = lost(&a, n);
 		goto done;
 	}
-	n = reply(fd, &a, URDS_REC_RESET, msg, sizeof(msg), end, &h);
+	n = reply(l, &a, URDS_REC_RESET, msg, sizeof(msg), end, &h);
 	if (n > 0 && urds_rec_count_get(&count, msg, (size_t)n) < 0)
 		n = lost(&a, -URDS_EPROTO);
 done:
-	urds_fds_close(fd);
+	urds_rec_hang_up(l);
 	return n < 0 ? -1 : (int)count;
 }
 
 struct urds_owner_ping {
-	int fd;
+	struct urds_rec_link *link;
 	struct urds_addr addr;
 };
 
@@ -210,17 +210,17 @@ int urds_owner_ping_open(const struct sockaddr *addr, socklen_t len, struct urds
 
 	if (!p)
 		return urds_fail(URDS_ENOMEM, "no memory to ping with");
-	if (urds_addr_from_sockaddr(&p->addr, NULL, addr, len) < 0) {
+	if (urds_addr_from_sockaddr(&p->addr, NULL, addr, urds_len(len)) < 0) {
 		bad_addr("ping from an address");
 		goto undo;
 	}
-	p->fd = dial(&p->addr, end);
-	if (p->fd < 0)
+	p->link = dial(&p->addr, end);
+	if (!p->link)
 		goto undo;
-	rc = urds_rec_ident(p->fd, end, &who); /* that it answers at all */
+	rc = urds_rec_ident(p->link, end, &who); /* that it answers at all */
 	if (rc < 0) {
 		lost(&p->addr, rc);
-		urds_fds_close(p->fd);
+		urds_rec_hang_up(p->link);
 		goto undo;
 	}
 	*out = p;
@@ -238,28 +238,27 @@ int urds_owner_ping_send(struct urds_owner_ping *p, unsigned slot, const struct 
 	struct urds_addr to;
 	int n;
 
-	if (slot >= URDS_OWNER_PING_SLOTS || urds_addr_from_sockaddr(&to, NULL, dest, len) < 0)
+	if (slot >= URDS_OWNER_PING_SLOTS ||
+	    urds_addr_from_sockaddr(&to, NULL, dest, urds_len(len)) < 0)
 		return bad_addr("destination of a ping");
 	n = urds_rec_ping_put(msg, sizeof(msg), (uint16_t)slot, (uint8_t)slot, &to);
-	n = urds_rec_send(p->fd, msg, (size_t)n, urds_clock_ns() + ASK_LIMIT_NS);
+	n = urds_rec_send(p->link, msg, (size_t)n, urds_clock_ns() + ASK_LIMIT_NS);
 	return n < 0 ? lost(&p->addr, n) : 0;
 }
 
 int urds_owner_ping_recv(struct urds_owner_ping *p, struct urds_owner_pong *out, int timeout_ms)
 {
-	struct pollfd pfd = {.fd = p->fd, .events = POLLIN};
 	uint8_t msg[URDS_REC_HDR_LEN + 512];
 	struct urds_rec_pong pong;
 	struct urds_rec_hdr h;
-	int n = poll(&pfd, 1, timeout_ms);
+	int n = urds_rec_wait(p->link, timeout_ms);
 
 	if (n == 0)
 		return 0;
 	if (n < 0)
-		return urds_fail(urds_err_from_errno(errno), "waiting for a pong: %s",
-				 strerror(errno));
+		return urds_fail(-n, "waiting for a pong: %s", strerror(urds_err_to_errno(n)));
 	memset(out, 0, sizeof(*out));
-	n = urds_rec_recv(p->fd, msg, sizeof(msg), 0);
+	n = urds_rec_recv(p->link, msg, sizeof(msg), 0);
 	if (n < 0)
 		return lost(&p->addr, n);
 	if (urds_rec_hdr_get(&h, msg, (size_t)n) < 0 ||
@@ -282,6 +281,6 @@ void urds_owner_ping_close(struct urds_owner_ping *p)
 {
 	if (!p)
 		return;
-	urds_fds_close(p->fd);
+	urds_rec_hang_up(p->link);
 	free(p);
 }

@@ -13,6 +13,7 @@
 #include <winternl.h>
 
 #include "lib/record_codec.h"
+#include "lib/record_link.h"
 #include "platform/addr.h"
 #include "platform/clock.h"
 #include "platform/errno.h"
@@ -118,8 +119,8 @@ static HANDLE open_pipe(const wchar_t *name)
 			   NULL);
 }
 
-/* The pipe, or INVALID_HANDLE_VALUE with *err: 0 if there is one and it is too busy, or not for us. */
-static HANDLE dial(const struct urds_addr *a, urds_ns end, int *err)
+/* The pipe, or INVALID_HANDLE_VALUE and *err. */
+static HANDLE connect_to(const struct urds_addr *a, urds_ns end, int *err)
 {
 	wchar_t name[NAME_MAX_CHARS];
 	HANDLE h;
@@ -136,72 +137,130 @@ static HANDLE dial(const struct urds_addr *a, urds_ns end, int *err)
 			(void)WaitNamedPipeW(name, ms);
 			continue;
 		}
-		*err = code == ERROR_PIPE_BUSY || code == ERROR_ACCESS_DENIED ? 0
+		*err = code == ERROR_PIPE_BUSY || code == ERROR_ACCESS_DENIED ? -URDS_ETIMEDOUT
 		       : code == ERROR_FILE_NOT_FOUND			      ? -URDS_ENOTCONN
 						      : -urds_err_from_system(code);
 		return h;
 	}
 }
 
-/* One operation that was started with @ov, and @ok what that returned. Return: bytes, or a negative urds_err. */
-static int finish(HANDLE h, OVERLAPPED *ov, BOOL ok, urds_ns end)
-{
-	DWORD n = 0, code = ok ? 0 : GetLastError();
+struct urds_rec_link {
+	HANDLE pipe;
+	OVERLAPPED rd, wr;
+	bool is_reading; /* into @msg */
+	uint8_t msg[URDS_REC_MSG_MAX];
+};
 
-	if (ok || code == ERROR_IO_PENDING) {
-		if (!ok && WaitForSingleObject(ov->hEvent, ms_until(end)) != WAIT_OBJECT_0)
-			CancelIo(h);
-		code = GetOverlappedResult(h, ov, &n, TRUE) ? 0 : GetLastError();
+int urds_rec_dial(const struct urds_addr *a, urds_ns end, struct urds_owner *who,
+		  struct urds_rec_link **out)
+{
+	struct urds_rec_link *l = calloc(1, sizeof(*l));
+	DWORD mode = PIPE_READMODE_MESSAGE;
+	struct urds_ident server;
+	ULONG pid = 0;
+	int rc = -URDS_ENOMEM;
+
+	memset(who, 0, sizeof(*who));
+	if (!l)
+		return rc;
+	l->rd.hEvent = CreateEventW(NULL, TRUE, FALSE, NULL);
+	l->wr.hEvent = CreateEventW(NULL, TRUE, FALSE, NULL);
+	l->pipe = INVALID_HANDLE_VALUE;
+	if (!l->rd.hEvent || !l->wr.hEvent)
+		goto undo;
+	l->pipe = connect_to(a, end, &rc);
+	if (l->pipe == INVALID_HANDLE_VALUE)
+		goto undo;
+	if (!GetNamedPipeServerProcessId(l->pipe, &pid))
+		pid = 0;
+	who->is_ours = urds_ident_of((uint32_t)pid, &server);
+	who->pid = (int)pid;
+	snprintf(who->user, sizeof(who->user), "%s", server.user);
+	snprintf(who->program, sizeof(who->program), "%.63s", server.exe);
+	rc = -URDS_ENOTCONN; /* it went meanwhile */
+	if (!SetNamedPipeHandleState(l->pipe, &mode, NULL, NULL))
+		goto undo;
+	*out = l;
+	return 0;
+
+undo:
+	urds_rec_hang_up(l);
+	return rc;
+}
+
+void urds_rec_hang_up(struct urds_rec_link *l)
+{
+	DWORD n;
+
+	if (l->is_reading) {
+		CancelIoEx(l->pipe, &l->rd);
+		(void)GetOverlappedResult(l->pipe, &l->rd, &n, TRUE);
 	}
+	if (l->pipe != INVALID_HANDLE_VALUE)
+		CloseHandle(l->pipe);
+	if (l->rd.hEvent)
+		CloseHandle(l->rd.hEvent);
+	if (l->wr.hEvent)
+		CloseHandle(l->wr.hEvent);
+	free(l);
+}
+
+static int error_of(DWORD code)
+{
 	if (code == ERROR_OPERATION_ABORTED)
 		return -URDS_ETIMEDOUT;
+	if (code == ERROR_MORE_DATA)
+		return -URDS_EPROTO;
 	if (code == ERROR_BROKEN_PIPE || code == ERROR_NO_DATA || code == ERROR_PIPE_NOT_CONNECTED)
 		return -URDS_ENOTCONN;
-	return code ? -urds_err_from_system(code) : (int)n;
+	return -urds_err_from_system(code);
 }
 
-static int ident(HANDLE h, urds_ns end, struct urds_owner *out)
+int urds_rec_send(struct urds_rec_link *l, const uint8_t *p, size_t len, urds_ns end)
 {
-	DWORD mode = PIPE_READMODE_MESSAGE;
-	uint8_t msg[URDS_REC_HDR_LEN + 512];
-	OVERLAPPED ov = {.hEvent = CreateEventW(NULL, TRUE, FALSE, NULL)};
-	int n = urds_rec_empty_put(msg, sizeof(msg), URDS_REC_IDENT, 0);
+	DWORD n;
 
-	if (!ov.hEvent)
-		return -URDS_ENOMEM;
-	if (!SetNamedPipeHandleState(h, &mode, NULL, NULL))
-		n = -URDS_ENOTCONN;
-	else
-		n = finish(h, &ov, WriteFile(h, msg, (DWORD)n, NULL, &ov), end);
-	if (n >= 0)
-		n = finish(h, &ov, ReadFile(h, msg, sizeof(msg), NULL, &ov), end);
-	CloseHandle(ov.hEvent);
-	return n < 0 ? n : urds_rec_ident_read(out, msg, (size_t)n);
+	if (!WriteFile(l->pipe, p, (DWORD)len, NULL, &l->wr) && GetLastError() != ERROR_IO_PENDING)
+		return error_of(GetLastError());
+	if (WaitForSingleObject(l->wr.hEvent, ms_until(end)) != WAIT_OBJECT_0)
+		CancelIoEx(l->pipe, &l->wr);
+	return GetOverlappedResult(l->pipe, &l->wr, &n, TRUE) ? 0 : error_of(GetLastError());
 }
 
-int urds_rec_ask(const struct urds_addr *a, urds_ns end, struct urds_owner *out)
+/* Waits for a message, or for the end. Return: 1, 0 after the time, or negative. */
+static int await(struct urds_rec_link *l, DWORD ms)
 {
-	struct urds_ident who;
-	ULONG pid = 0;
-	HANDLE h;
-	int rc = 0;
-
-	memset(out, 0, sizeof(*out));
-	h = dial(a, end, &rc);
-	if (h == INVALID_HANDLE_VALUE) {
-		snprintf(out->user, sizeof(out->user), "?");
-		snprintf(out->program, sizeof(out->program), "?");
-		return rc;
+	if (!l->is_reading) {
+		if (!ReadFile(l->pipe, l->msg, sizeof(l->msg), NULL, &l->rd) &&
+		    GetLastError() != ERROR_IO_PENDING && GetLastError() != ERROR_MORE_DATA)
+			return error_of(GetLastError());
+		l->is_reading = true;
 	}
-	if (!GetNamedPipeServerProcessId(h, &pid))
-		pid = 0;
-	out->is_ours = urds_ident_of((uint32_t)pid, &who);
-	out->pid = (int)pid;
-	snprintf(out->user, sizeof(out->user), "%s", who.user);
-	snprintf(out->program, sizeof(out->program), "%.63s", who.exe);
-	rc = ident(h, end, out);
-	CloseHandle(h);
-	return rc == -URDS_ENOTCONN ? rc : 0;
+	return WaitForSingleObject(l->rd.hEvent, ms) == WAIT_OBJECT_0;
+}
+
+int urds_rec_recv(struct urds_rec_link *l, uint8_t *p, size_t cap, urds_ns end)
+{
+	int rc = await(l, ms_until(end));
+	DWORD n;
+
+	if (rc <= 0)
+		return rc < 0 ? rc : -URDS_ETIMEDOUT;
+	l->is_reading = false;
+	if (!GetOverlappedResult(l->pipe, &l->rd, &n, TRUE))
+		return error_of(GetLastError());
+	if (n > cap)
+		return -URDS_EPROTO;
+	memcpy(p, l->msg, n);
+	return (int)n;
+}
+
+/* An end is something to receive too. */
+int urds_rec_wait(struct urds_rec_link *l, int timeout_ms)
+{
+	int rc = await(l, timeout_ms < 0 ? INFINITE : (DWORD)timeout_ms);
+
+	return rc < 0 ? 1 : rc;
 }
 
 /* ---------------------------------------------------------------- finding */

@@ -39,6 +39,7 @@ struct urds_record_server {
 	_Atomic bool is_stopping;
 	struct urds_lock lock; /* records, and who the clients are; inside record.c's lock */
 	struct urds_record *records;
+	uint8_t msg[URDS_REC_MSG_MAX]; /* the thread's: a request, then its answer */
 };
 
 /* ---- a system's part */

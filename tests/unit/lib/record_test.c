@@ -85,6 +85,79 @@ static void record__is_listed_while_it_is_held(void)
 	CHECK(listed(ip_a) < 0 && listed(ip_b) < 0);
 }
 
+static void record__answers_its_own_user(void)
+{
+	struct urds_ctx *e = ctx_open(0);
+	struct urds_sock *s = sock_at(e, ip_a, 4000), *r = sock_at(e, ip_b, 4000);
+	struct sockaddr_in a = in4(ip_a, 0), b = in4(ip_b, 0);
+	size_t size = 0;
+	void *buf = NULL;
+	char m[8];
+	int n;
+
+	CHECK(s && r);
+	CHECK_EQ(urds_owner_info((struct sockaddr *)&a, sizeof a, URDS_INFO_COUNTERS, &buf, &size),
+		 40);
+	CHECK(size > 40 && size % 40 == 0 && strcmp(buf, "conn_reset") == 0);
+	free(buf);
+	CHECK_ERR(urds_owner_info((struct sockaddr *)&a, sizeof a, 4711, &buf, &size), ENOPROTOOPT);
+	/* More than a pipe or a socket holds. */
+	for (int i = 0; i < 5000; i++)
+		CHECK(sock_at(e, i % 2 ? ip_a : ip_b, 0));
+	n = urds_owner_info((struct sockaddr *)&a, sizeof a, URDS_INFO_SOCKETS, &buf, &size);
+	CHECK(n > 0 && size == 5002 * (size_t)n && size > 100000);
+	free(buf);
+	CHECK_ERR(
+		urds_owner_reset((struct sockaddr *)&a, sizeof a, (struct sockaddr *)&b, sizeof b),
+		ENOTCONN);
+	CHECK_EQ(send4(s, "1", 1, 0, ip_b, 4000), 1);
+	CHECK_EQ(urds_recv(r, m, sizeof m, 0), 1);
+	CHECK_EQ(urds_owner_reset((struct sockaddr *)&a, sizeof a, (struct sockaddr *)&b, sizeof b),
+		 1);
+	CHECK_EQ(urds_shutdown(e), 0);
+	CHECK_ERR(urds_owner_info((struct sockaddr *)&a, sizeof a, URDS_INFO_COUNTERS, &buf, &size),
+		  ENOTCONN);
+}
+
+static void record__pings_for_others(void)
+{
+	struct urds_ctx *e = ctx_open(0);
+	struct sockaddr_in a = in4(ip_a, 0), b = in4(ip_b, 0), nobody = in4("127.42.251.1", 0),
+			   from;
+	struct urds_owner_ping *p;
+	struct urds_owner_pong pong;
+
+	CHECK(sock_at(e, ip_a, 4000) && sock_at(e, ip_b, 4000));
+	CHECK_EQ(urds_owner_ping_open((struct sockaddr *)&a, sizeof a, &p), 0);
+	for (int round = 0; round < 20; round++) {
+		unsigned slots = 0;
+
+		for (unsigned i = 0; i < URDS_OWNER_PING_SLOTS; i++)
+			CHECK_EQ(urds_owner_ping_send(p, i, (struct sockaddr *)&b, sizeof b), 0);
+		for (unsigned i = 0; i < URDS_OWNER_PING_SLOTS; i++) {
+			CHECK_EQ(urds_owner_ping_recv(p, &pong, 20000), 1);
+			CHECK_EQ(pong.err, 0);
+			memcpy(&from, &pong.from, sizeof from);
+			CHECK(from.sin_addr.s_addr == b.sin_addr.s_addr);
+			slots |= 1u << pong.slot;
+		}
+		CHECK_EQ(slots, 255);
+	}
+	/* One that comes late: its address has no owner yet. */
+	CHECK_EQ(urds_owner_ping_send(p, 3, (struct sockaddr *)&nobody, sizeof nobody), 0);
+	CHECK_EQ(urds_owner_ping_recv(p, &pong, 100), 0);
+	CHECK(sock_at(e, "127.42.251.1", 4000));
+	CHECK_EQ(urds_owner_ping_recv(p, &pong, 20000), 1);
+	CHECK(pong.slot == 3 && pong.err == 0 && pong.rtt_ns >= 100000000);
+	/* One that never comes goes with the asker. */
+	nobody = in4("127.42.251.2", 0);
+	CHECK_EQ(urds_owner_ping_send(p, 4, (struct sockaddr *)&nobody, sizeof nobody), 0);
+	CHECK_EQ(urds_owner_ping_recv(p, &pong, 1), 0);
+	CHECK_EQ(urds_shutdown(e), 0);
+	CHECK_ERR(urds_owner_ping_recv(p, &pong, 20000), ENOTCONN);
+	urds_owner_ping_close(p);
+}
+
 static void *asks_all_the_time(void *arg)
 {
 	_Atomic bool *stop = arg;
@@ -226,6 +299,8 @@ int main(int argc, char **argv)
 	T_RUN(record__says_who_owns_an_address);
 	T_RUN(record__tells_a_second_owner_about_the_first);
 	T_RUN(record__is_listed_while_it_is_held);
+	T_RUN(record__answers_its_own_user);
+	T_RUN(record__pings_for_others);
 	T_RUN(record__comes_and_goes);
 #ifdef _WIN32
 	T_RUN(record__of_another_process_that_is_killed);
