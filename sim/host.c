@@ -373,7 +373,7 @@ static void item(struct hpeer *hp, unsigned slot, const struct urds_rx_batch *b,
 		break;
 	case URDS_RX_PROBE:
 	case URDS_RX_ANSWER:
-		urds_peer_probed(&hp->peer, slot, it->kind == URDS_RX_ANSWER, &b->probe, now_of(hp),
+		urds_peer_probed(&hp->peer, slot, urds_rx_probe_sort(b), &b->probe, now_of(hp),
 				 &out);
 		host_do_out(hp, &out, NULL);
 		break;

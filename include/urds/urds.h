@@ -65,6 +65,8 @@ struct urds_sock;
 #define URDS_CONFIG_NO_SPIN 0x02u   /* never spin before sleeping */
 #define URDS_CONFIG_NO_RECORD 0x04u /* take no ownership record (tests) */
 
+#define URDS_CONFIG_NO_TCP_ACKS \
+	0x10u /* ask kernels what they have, as if TCP did not say (tests) */
 #define URDS_CONFIG_NO_THREADS \
 	0x08u /* start no thread: the program's event loop calls urds_progress() */
 

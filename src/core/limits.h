@@ -80,6 +80,8 @@
  * takes its connection down throws away what it acknowledged and had not read, and resets. */
 #define URDS_KEEP_NS URDS_MS(100)
 #define URDS_KEEP_BYTES (4u << 20)
+/* Where TCP does not say what a kernel has: a fence that is not answered for so long is followed by another. */
+#define URDS_FENCE_NS URDS_SEC(1)
 #define URDS_REST_NS \
 	URDS_SEC(1) /* nothing has passed on a path for so long: its memory is given back */
 #define URDS_ACK_DELAY_NS \

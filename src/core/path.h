@@ -43,6 +43,14 @@ struct urds_path_tx {
 	bool is_up;	       /* append + tx to write: a connection is there */
 	bool is_held;	       /* append + tx to write: no proof of life yet, messages wait (W9) */
 	bool is_mute;	       /* append + tx to write: so does everything else */
+	/* append, and tx for the first one: probes of this connection that are answered, and answers that came; see urds_path_tx_fence() */
+	uint32_t probes, answers;
+	struct urds_fence {
+		uint64_t seq;
+		uint32_t index; /* among the probes, from 1; 0: none */
+	} fence[2];		/* the last one, and the one before */
+	urds_ns fence_at;
+	bool has_pongs; /* posted since the last fence: somebody waits for them */
 };
 
 /* What has to be known of a path whose connection is up and on which nothing goes on. */
@@ -116,6 +124,16 @@ void urds_path_tx_down(struct urds_path_tx *t);
 int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport,
 		      const struct urds_probe *p);
 
+/* append. Where a kernel's TCP does not say what has arrived: a probe behind all that is queued. A kernel takes in and
+ * answers one after the other, so the answer acknowledges what is before it. None if one is on the way. */
+void urds_path_tx_fence(struct urds_path_tx *t, const struct urds_probe *us, urds_ns now);
+/* append + tx. There: if nothing is left but probes and answers of our own, and they were handed out, their last number, else 0. They
+ * are forgotten with their connection anyway, and to have them acknowledged would take more of them. */
+uint64_t urds_path_tx_own_only(struct urds_path_tx *t);
+/* append. An answer has come. Return: up to which number the peer has everything, or 0: nothing new. Kernels answer each probe that
+ * is not flagged as a duplicate, once; should one not be answered, the next fence makes up for it. */
+uint64_t urds_path_tx_answered(struct urds_path_tx *t);
+
 /* append + tx. Return: false if something goes on or is wanted. */
 bool urds_path_tx_rest(const struct urds_path_tx *t, struct urds_path_rest *out);
 /* After init with @r->next_tx: as it was. */
@@ -157,7 +175,16 @@ struct urds_rx_batch {
 	uint32_t wire_bytes;	 /* of sequenced frames, duplicates included */
 	uint64_t ack_seen;	 /* urds peers: highest h_ack, or 0 */
 	bool ack_wanted;	 /* the peer asked for an ack, or sent a duplicate */
+	bool probe_is_old;	 /* the PROBE item is a duplicate */
 };
+
+/* The sort of the probe or answer in @b. */
+static inline enum urds_probe_sort urds_rx_probe_sort(const struct urds_rx_batch *b)
+{
+	if (b->v[b->n - 1].kind == URDS_RX_ANSWER)
+		return URDS_PROBE_ANSWER;
+	return b->probe_is_old ? URDS_PROBE_OLD : URDS_PROBE_ASKS;
+}
 
 /* A probe or an answer always ends its batch. */
 static inline bool urds_rx_has_probe(const struct urds_rx_batch *b)

@@ -255,8 +255,10 @@ static bool accept_frame(struct urds_path_rx *r, const struct urds_rx_cur *m,
 	if (!is_duplicate(r, m->seq, m->flags))
 		return true;
 	/* The probe ahead of a replay is always one, so that a kernel drops it. */
-	if (m->kind == URDS_FRAME_PROBE)
+	if (m->kind == URDS_FRAME_PROBE) {
+		out->probe_is_old = true;
 		return true;
+	}
 	out->dropped_old++;
 	out->ack_wanted = true; /* its first ack may have died with the old connection */
 	return false;
@@ -314,7 +316,7 @@ int urds_path_rx_next(struct urds_path_rx *r, struct urds_rx_batch *out)
 	out->n = 0;
 	out->headers = out->dropped_old = out->wire_bytes = 0;
 	out->ack_seen = 0;
-	out->ack_wanted = false;
+	out->ack_wanted = out->probe_is_old = false;
 	while (r->chunk) {
 		struct urds_buf *from;
 		struct urds_piece piece;

@@ -430,7 +430,7 @@ static bool contradicts(const struct urds_peer *p, unsigned slot, uint32_t incar
 	return false;
 }
 
-void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer,
+void urds_peer_probed(struct urds_peer *p, unsigned slot, enum urds_probe_sort sort,
 		      const struct urds_probe *probe, urds_ns now, struct urds_peer_out *out)
 {
 	struct urds_slot *s = slot_of(p, slot);
@@ -468,9 +468,9 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer,
 		return;
 	}
 	prove(s, slot, out);
-	if (!is_answer)
+	if (sort == URDS_PROBE_ASKS || (sort == URDS_PROBE_OLD && p->ext && probe->has_urds))
 		act(out, URDS_ACT_ANSWER, slot, 0);
-	else if (p->challenged)
+	else if (sort == URDS_PROBE_ANSWER && p->challenged)
 		p->answered |= (uint8_t)(1u << slot);
 	if (p->has_sport_idx)
 		place_parked(p, now, now, out);

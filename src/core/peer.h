@@ -138,7 +138,7 @@ void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now,
 void urds_peer_heard(struct urds_peer *p, unsigned slot, bool has_probe, urds_ns now,
 		     struct urds_peer_out *out);
 /* A probe or the answer to ours arrived on @slot. */
-void urds_peer_probed(struct urds_peer *p, unsigned slot, bool is_answer,
+void urds_peer_probed(struct urds_peer *p, unsigned slot, enum urds_probe_sort sort,
 		      const struct urds_probe *probe, urds_ns now, struct urds_peer_out *out);
 /* The connection of @slot is gone and closed; everything readable was read. */
 void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rnd,

@@ -133,6 +133,7 @@ static int configure(const struct urds_config *user, struct urds_settings *setti
 		.ext = !(c.flags & URDS_CONFIG_NO_EXT),
 		.spin = !(c.flags & URDS_CONFIG_NO_SPIN),
 		.record = !(c.flags & URDS_CONFIG_NO_RECORD),
+		.no_tcp_acks = c.flags & URDS_CONFIG_NO_TCP_ACKS,
 		.no_threads = c.flags & URDS_CONFIG_NO_THREADS,
 		.paths = c.paths ? c.paths : 1,
 		.spin_us = c.spin_us ? c.spin_us : 50,

@@ -122,6 +122,7 @@ static void attach(struct peer *p, struct path *h, struct urds_link *l, struct t
 	atomic_store(&h->kind, URDS_KIND_UNKNOWN);
 	atomic_store(&h->must_drop, false);
 	atomic_store(&h->is_ending, false);
+	h->is_fenced = h->wants_fence = false;
 	atomic_store(&h->ack_seen, 0);
 	atomic_store(&h->rx_ended, false);
 	h->is_heard = h->is_foreign = false;
@@ -492,11 +493,26 @@ void path_heard(struct path *h, bool has_probe)
 		   urds_peer_heard(&h->peer->core, h->slot, has_probe, urds_clock_ns(), &out));
 }
 
-void path_probed(struct path *h, bool is_answer, const struct urds_probe *probe)
+/* It may acknowledge what is before the fence that it answers. */
+static void answered(struct path *h)
 {
-	PEER_EVENT(
-		h->peer, NULL,
-		urds_peer_probed(&h->peer->core, h->slot, is_answer, probe, urds_clock_ns(), &out));
+	uint64_t seq;
+
+	urds_lock_acquire(&h->append);
+	seq = urds_path_tx_answered(&h->tx);
+	urds_lock_release(&h->append);
+	if (seq > atomic_load_explicit(&h->ack_seen, memory_order_relaxed)) {
+		atomic_store_explicit(&h->ack_seen, seq, memory_order_release);
+		path_acked(h);
+	}
+}
+
+void path_probed(struct path *h, enum urds_probe_sort sort, const struct urds_probe *probe)
+{
+	if (sort == URDS_PROBE_ANSWER)
+		answered(h);
+	PEER_EVENT(h->peer, NULL,
+		   urds_peer_probed(&h->peer->core, h->slot, sort, probe, urds_clock_ns(), &out));
 }
 
 /* Rx role held: why did @l end? Not asked for one that we wanted to end: who wanted it has said why. */

@@ -163,6 +163,8 @@ struct path {
 	_Atomic uint64_t counts[PATH_C_MAX];
 	_Atomic uint32_t gathered;    /* wire bytes appended since the last transmit */
 	_Atomic urds_ns gather_until; /* what was gathered is to go out */
+	bool is_fenced,
+		wants_fence;	   /* role: TCP does not say what the kernel has; so it is asked */
 	_Atomic bool is_tx_short;  /* role to write: a send is under way, or could not take all */
 	_Atomic bool wants_sample; /* release what is acknowledged; ask a kernel's TCP first */
 	_Atomic bool wants_ack;	   /* ask an urds peer for an acknowledgement */
@@ -257,7 +259,8 @@ struct engine_config {
 	uint32_t peers_max;
 	uint16_t tcp_port;
 	bool record;
-	bool no_threads; /* none of ours: urds_progress() */
+	bool no_tcp_acks; /* as if TCP did not say what has arrived */
+	bool no_threads;  /* none of ours: urds_progress() */
 	uint64_t memory_max;
 	urds_ns rest_ns; /* URDS_REST_NS; shorter in tests */
 	struct urds_net *
@@ -393,8 +396,9 @@ void peer_each(struct urds_ctx *e, void (*fn)(struct peer *p, void *arg), void *
 extern const struct urds_link_sink engine_sink;
 void path_want(struct path *p);			 /* something is queued and the path is down */
 void path_heard(struct path *p, bool has_probe); /* rx role held */
-void path_probed(struct path *p, bool is_answer, const struct urds_probe *probe); /* rx role held */
-void path_end(struct path *p); /* rx role held: the connection is gone */
+void path_probed(struct path *p, enum urds_probe_sort sort,
+		 const struct urds_probe *probe); /* rx role held */
+void path_end(struct path *p);			  /* rx role held: the connection is gone */
 /* Asks the transport whether the other end still answers. */
 void path_check(struct path *p);
 /* Policy's own deadlines. */

@@ -184,7 +184,7 @@ static void handle(struct path *h, struct urds_rx_batch *b)
 			break;
 		case URDS_RX_PROBE:
 		case URDS_RX_ANSWER:
-			path_probed(h, it->kind == URDS_RX_ANSWER, &b->probe);
+			path_probed(h, urds_rx_probe_sort(b), &b->probe);
 			break;
 		case URDS_RX_MAP:
 			urds_count(e, URDS_C_cong_update_received, 1);

@@ -37,19 +37,25 @@ void path_release_acked(struct path *h, struct urds_link *l)
 		if (seq < h->tx.log.tail_seq)
 			return;
 	} else if (kind == URDS_KIND_KERNEL && l) {
-		if (!atomic_exchange_explicit(&h->wants_sample, false, memory_order_relaxed))
-			return;
-		pos = l->t->data->acked(l);
-		if (pos == URDS_UNKNOWN)
-			return;
-		now = urds_clock_ns();
+		seq = atomic_load_explicit(&h->ack_seen, memory_order_acquire); /* by a fence */
+		if (seq < h->tx.log.tail_seq) {
+			seq = 0;
+			if (!atomic_exchange_explicit(&h->wants_sample, false,
+						      memory_order_relaxed))
+				return;
+			pos = h->peer->e->cfg.no_tcp_acks ? URDS_UNKNOWN : l->t->data->acked(l);
+			h->is_fenced = h->wants_fence = pos == URDS_UNKNOWN;
+			if (h->is_fenced)
+				return;
+			now = urds_clock_ns();
+		}
 	} else {
 		return;
 	}
 	do {
 		urds_lock_acquire(&h->append);
-		more = kind == URDS_KIND_URDS ? urds_log_ack_seq(&h->tx.log, seq, &freed)
-					      : urds_path_tx_acked(&h->tx, pos, now, &freed);
+		more = seq ? urds_log_ack_seq(&h->tx.log, seq, &freed)
+			   : urds_path_tx_acked(&h->tx, pos, now, &freed);
 		urds_path_tx_freed(&h->tx, &freed);
 		/* A close may be waiting for the append lock to disown its messages and free the socket. */
 		for (size_t i = 0; i < freed.n; i++)
@@ -164,6 +170,35 @@ static void pass_tombs(struct path *h)
 	release_tombs(h);
 }
 
+static void fence(struct path *h)
+{
+	struct urds_probe us;
+
+	urds_peer_probe(&h->peer->core, h->peer->e->incarnation, &us);
+	urds_lock_acquire(&h->append);
+	/* Answers of ours that are not acknowledged must not keep us from answering. */
+	if (h->wants_fence || h->tx.posted >= URDS_PONGS_MAX / 2)
+		urds_path_tx_fence(&h->tx, &us, urds_clock_ns());
+	urds_lock_release(&h->append);
+	h->wants_fence = false;
+}
+
+static void release_own(struct path *h)
+{
+	struct urds_log_freed_list freed; /* nobody else's */
+	uint64_t seq;
+	bool more;
+
+	urds_lock_acquire(&h->append);
+	seq = urds_path_tx_own_only(&h->tx);
+	more = seq != 0;
+	while (more) {
+		more = urds_log_ack_seq(&h->tx.log, seq, &freed);
+		urds_path_tx_freed(&h->tx, &freed);
+	}
+	urds_lock_release(&h->append);
+}
+
 static void transmit_round(struct path *h)
 {
 	struct urds_link *l = atomic_load_explicit(&h->link, memory_order_acquire);
@@ -180,6 +215,8 @@ static void transmit_round(struct path *h)
 	path_release_acked(h, l);
 	if (atomic_load_explicit(&h->is_ending, memory_order_relaxed))
 		return;
+	if (h->is_fenced)
+		fence(h);
 	if (atomic_load_explicit(&h->tx.want, memory_order_relaxed) & URDS_WANT_PROBE) {
 		urds_peer_probe(&p->core, p->e->incarnation, &us);
 		env.us = &us;
@@ -191,6 +228,8 @@ static void transmit_round(struct path *h)
 	}
 	while (sends < SENDS_MAX && !send_once(h, l, &env))
 		sends++;
+	if (h->is_fenced)
+		release_own(h);
 	if (sends == SENDS_MAX) /* perhaps not all: soon again, after others had their turn */
 		path_gather(h, urds_clock_ns());
 	if (atomic_load(&h->tx.want) & URDS_WANT_ACK)

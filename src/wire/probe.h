@@ -17,6 +17,12 @@
 
 #define URDS_NPATHS_MAX 8u
 
+enum urds_probe_sort {
+	URDS_PROBE_ASKS,
+	URDS_PROBE_ANSWER,
+	URDS_PROBE_OLD, /* asks, and is a duplicate: a kernel leaves it alone (9.5) */
+};
+
 struct urds_probe {
 	bool has_npaths, has_sport_idx, has_gen_num, has_urds;
 	uint16_t npaths; /* as on the wire; urds_probe_npaths() bounds it */
