@@ -236,7 +236,7 @@ static int tcp_pair_open(struct bed *b)
 	return pair_open(b, &make_tcp);
 }
 
-#define CAN_ALL 255u
+#define CAN_ALL 511u
 #ifdef _WIN32
 /* What the other end has acknowledged is not told, a reset throws away what had not been read, and a closed link goes when its
  * last packet has come. */
@@ -254,12 +254,13 @@ struct bed bed_tcp4 = BED("tcp4", CAN_TCP, tcp4_open, tcp_close, tcp_pump);
 struct bed bed_tcp6 = BED("tcp6", CAN_TCP, tcp6_open, tcp_close, tcp_pump);
 struct bed bed_tcp_link_local =
 	BED("tcp-link-local", CAN_TCP, link_local_open, tcp_close, tcp_pump);
-struct bed bed_tcp_in_place =
-	BED("tcp-in-place", CAN_TCP, tcp4_open, tcp_close, tcp_pump, .sends_in_place = true);
+/* Wine ends such sends in the middle then, and in place others are behind them. */
+struct bed bed_tcp_in_place = BED("tcp-in-place", CAN_TCP & ~CAN_HALF, tcp4_open, tcp_close,
+				  tcp_pump, .sends_in_place = true);
 struct bed bed_loop = BED("loop", CAN_ALL, loop_open, loop_close, loop_pump);
-struct bed bed_null =
-	BED("null", CAN_REFUSE | CAN_RESET | CAN_EXCLUDE, null_open, null_close, null_pump);
-struct bed bed_unix_pair =
-	BED("unix-pair", CAN_REFUSE | CAN_EXCLUDE | CAN_CLOSE, unix_pair_open, tcp_close, tcp_pump);
+struct bed bed_null = BED("null", CAN_REFUSE | CAN_RESET | CAN_EXCLUDE | CAN_HALF, null_open,
+			  null_close, null_pump);
+struct bed bed_unix_pair = BED("unix-pair", CAN_REFUSE | CAN_EXCLUDE | CAN_CLOSE | CAN_HALF,
+			       unix_pair_open, tcp_close, tcp_pump);
 struct bed bed_tcp_pair =
 	BED("tcp-pair", CAN_TCP & ~(CAN_CHECK_ADDR | CAN_LANE), tcp_pair_open, tcp_close, tcp_pump);
