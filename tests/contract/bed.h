@@ -31,7 +31,7 @@ struct bed {
 	/* Filled by open: */
 	struct urds_transport *t;
 	struct urds_poller *poller;
-	struct urds_addr a, b, far; /* two local ones (may be equal), one that is not */
+	struct urds_addr a, b, distant; /* two local ones (may be equal), one that is not */
 	void *priv;
 };
 

@@ -39,7 +39,7 @@ static int tcp_open(struct bed *b, const char *x, const char *y, const char *dis
 	assert(rc == 0);
 	set_addr(&b->a, x);
 	set_addr(&b->b, y);
-	set_addr(&b->far, distant);
+	set_addr(&b->distant, distant);
 	return b->t->resolve->is_local(b->t, &b->a) ? 0 : -1;
 }
 
@@ -95,7 +95,7 @@ static void loop_kick(void *u)
 
 static bool loop_is_local(void *u, const struct urds_addr *a)
 {
-	return !urds_addr_eq(a, &((struct bed *)u)->far);
+	return !urds_addr_eq(a, &((struct bed *)u)->distant);
 }
 
 static int loop_open(struct bed *b)
@@ -108,7 +108,7 @@ static int loop_open(struct bed *b)
 
 	set_addr(&b->a, "10.0.0.1");
 	set_addr(&b->b, "10.0.0.2");
-	set_addr(&b->far, "10.9.9.9");
+	set_addr(&b->distant, "10.9.9.9");
 	return urds_loop_new(&cfg, &ep_sink, NULL, &b->t);
 }
 

@@ -64,13 +64,13 @@ static void listen_needs_a_local_address(void)
 	begin();
 	c = bed->t->connect;
 	r = bed->t->resolve;
-	CHECK_EQ(c->listen(bed->t, &bed->far, &door, &ls), -URDS_EADDRNOTAVAIL);
+	CHECK_EQ(c->listen(bed->t, &bed->distant, &door, &ls), -URDS_EADDRNOTAVAIL);
 	CHECK_EQ(c->listen(bed->t, &any4, &door, &ls), -URDS_EINVAL);
 	CHECK_EQ(c->listen(bed->t, &any6, &door, &ls), -URDS_EINVAL);
 	CHECK_EQ(c->dial(bed->t, &any4, &bed->b, -1, NULL, &l), -URDS_EINVAL);
 	CHECK_EQ(c->dial(bed->t, &bed->a, &bed->b, 8, NULL, &l), -URDS_EINVAL);
 	CHECK(r->is_local(bed->t, &bed->a) && r->is_local(bed->t, &bed->b));
-	CHECK(!r->is_local(bed->t, &bed->far) && !r->is_local(bed->t, &any6));
+	CHECK(!r->is_local(bed->t, &bed->distant) && !r->is_local(bed->t, &any6));
 	CHECK_EQ(r->source_for(bed->t, &bed->b, &from), 0);
 	CHECK(r->is_local(bed->t, &from));
 	end();
