@@ -7,19 +7,12 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "host.h"
 #include "null_transport.h"
 #include "platform/addr.h"
 #include "transport/loop/loop.h"
 #include "transport/tcp/tcp.h"
-
-/* Never 16385: another test, or a real owner, may be at work on this host. */
-static uint16_t test_port(void)
-{
-	return (uint16_t)(20000 + getpid() % 5000);
-}
 
 static void set_addr(struct urds_addr *a, const char *text)
 {
@@ -31,7 +24,8 @@ static void set_addr(struct urds_addr *a, const char *text)
 
 static int tcp_open(struct bed *b, const char *x, const char *y, const char *distant)
 {
-	struct urds_tcp_config cfg = {.port = test_port(), .sends_in_place = b->sends_in_place};
+	struct urds_tcp_config cfg = {.port = host_port(20000),
+				      .sends_in_place = b->sends_in_place};
 	int rc = urds_poller_new(&b->poller);
 
 	assert(rc == 0);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "bed.h"
+#include "host.h"
 #include "platform/addr.h"
 #include "platform/clock.h"
 #include "platform/net.h"
@@ -37,7 +38,7 @@ static void begin(const struct urds_tcp_config *extra)
 
 	memset(&door, 0, sizeof(door));
 	ep_bad_bytes = 0;
-	cfg.port = port = (uint16_t)(26000 + getpid() % 5000);
+	cfg.port = port = host_port(26000);
 	CHECK_EQ(urds_addr_parse(&here, "127.0.0.1"), 0);
 	CHECK_EQ(urds_poller_new(&poller), 0);
 	CHECK_EQ(urds_tcp_new(&cfg, poller, &ep_sink, NULL, &t), 0);

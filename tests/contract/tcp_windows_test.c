@@ -50,6 +50,7 @@ static void nobody_binds_beside_us(void)
 	begin(NULL);
 	join(&x, &y);
 	t->data->ports(x->l, &local, &remote);
+	CHECK_EQ(get_int(socket_of(x), SOL_SOCKET, SO_EXCLUSIVEADDRUSE), 1);
 	CHECK_EQ(remote, port);
 	for (int i = 0; i < 4; i++) {
 		int len = (int)urds_addr_to_sockaddr(&here, i & 1 ? local : port, &ss), one = 1;
