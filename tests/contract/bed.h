@@ -19,6 +19,7 @@
 #define CAN_LANE 32u	  /* from_port % 8 is the lane */
 #define CAN_EXCLUDE 64u	  /* one listener per address */
 #define CAN_CLOSE 128u /* on_closed() comes from inside close() if no thread is inside the link */
+#define CAN_HALF 256u  /* what waits to be sent goes on when the other end ends its direction */
 
 struct bed {
 	const char *name;
@@ -30,7 +31,7 @@ struct bed {
 	/* Filled by open: */
 	struct urds_transport *t;
 	struct urds_poller *poller;
-	struct urds_addr a, b, far; /* two local ones (may be equal), one that is not */
+	struct urds_addr a, b, distant; /* two local ones (may be equal), one that is not */
 	void *priv;
 };
 

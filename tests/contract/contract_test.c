@@ -64,13 +64,13 @@ static void listen_needs_a_local_address(void)
 	begin();
 	c = bed->t->connect;
 	r = bed->t->resolve;
-	CHECK_EQ(c->listen(bed->t, &bed->far, &door, &ls), -URDS_EADDRNOTAVAIL);
+	CHECK_EQ(c->listen(bed->t, &bed->distant, &door, &ls), -URDS_EADDRNOTAVAIL);
 	CHECK_EQ(c->listen(bed->t, &any4, &door, &ls), -URDS_EINVAL);
 	CHECK_EQ(c->listen(bed->t, &any6, &door, &ls), -URDS_EINVAL);
 	CHECK_EQ(c->dial(bed->t, &any4, &bed->b, -1, NULL, &l), -URDS_EINVAL);
 	CHECK_EQ(c->dial(bed->t, &bed->a, &bed->b, 8, NULL, &l), -URDS_EINVAL);
 	CHECK(r->is_local(bed->t, &bed->a) && r->is_local(bed->t, &bed->b));
-	CHECK(!r->is_local(bed->t, &bed->far) && !r->is_local(bed->t, &any6));
+	CHECK(!r->is_local(bed->t, &bed->distant) && !r->is_local(bed->t, &any6));
 	CHECK_EQ(r->source_for(bed->t, &bed->b, &from), 0);
 	CHECK(r->is_local(bed->t, &from));
 	end();
@@ -105,14 +105,11 @@ static void bytes_in_order_both_ways(void)
 	end();
 }
 
-static void full_then_writable(void)
+/* Kernels move bytes on behind our back: full is when it stays full. */
+static void fill(struct ep *x)
 {
-	struct ep *x, *y;
-	int before, full = 0;
+	int full = 0;
 
-	begin();
-	join(&x, &y);
-	/* Kernels move bytes on behind our back: full is when it stays full. */
 	while (full < 3) {
 		long n = ep_tx(x, 1 << 20, 4);
 
@@ -121,6 +118,16 @@ static void full_then_writable(void)
 		bed->pump(bed, URDS_MS(5));
 		CHECK(x->tx_pos < (64u << 20));
 	}
+}
+
+static void full_then_writable(void)
+{
+	struct ep *x, *y;
+	int before;
+
+	begin();
+	join(&x, &y);
+	fill(x);
 	before = x->writables;
 	bed->pump(bed, URDS_MS(20));
 	CHECK_EQ(x->writables, before);
@@ -200,6 +207,23 @@ static void shutdown_leaves_the_other_direction(void)
 	bed->t->connect->shutdown(y->l);
 	WAIT_FOR((ep_drain(x), x->has_ended));
 	CHECK_EQ(x->l->end, URDS_LINK_EOF);
+	end();
+}
+
+static void full_when_the_other_end_ends(void)
+{
+	struct ep *x, *y;
+
+	NEEDS(CAN_HALF);
+	begin();
+	join(&x, &y);
+	fill(y);
+	bed->t->connect->shutdown(x->l);
+	WAIT_FOR((ep_drain(y), y->has_ended));
+	CHECK_EQ(y->l->end, URDS_LINK_EOF);
+	send_to(y, x, 100000);
+	drain_to(x, y->tx_pos);
+	CHECK(!x->has_ended);
 	end();
 }
 
@@ -559,6 +583,7 @@ int main(int argc, char **argv)
 	T_RUN(empty_pieces_are_nothing);
 	T_RUN(eof_after_all_bytes);
 	T_RUN(shutdown_leaves_the_other_direction);
+	T_RUN(full_when_the_other_end_ends);
 	T_RUN(plain_close_is_eof);
 	T_RUN(reset_is_not_eof);
 	T_RUN(bytes_survive_the_reset);

@@ -13,6 +13,10 @@
  * build. */
 void host_init(unsigned limit_s);
 
+/* A port from @base on, for tests that run beside this one to have another. Never 16385: another test, or a real owner, may be
+ * at work on this host. The same for the life of the process. */
+uint16_t host_port(uint16_t base);
+
 /* Descriptors, or handles, of this process. */
 size_t host_fd_count(void);
 

@@ -14,6 +14,11 @@ void host_init(unsigned limit_s)
 	alarm(limit_s);
 }
 
+uint16_t host_port(uint16_t base)
+{
+	return (uint16_t)(base + getpid() % 1000);
+}
+
 size_t host_fd_count(void)
 {
 	DIR *d = dir_open("/proc/self/fd");

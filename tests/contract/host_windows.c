@@ -6,6 +6,7 @@
 
 #include "platform/addr.h"
 #include "platform/net.h"
+#include "platform/random.h"
 #include "platform/windows/win.h"
 
 static void CALLBACK too_long(void *arg, BOOLEAN timed_out)
@@ -26,6 +27,16 @@ void host_init(unsigned limit_s)
 		abort();
 	if (getenv("URDS_TEST_OLD_WINDOWS"))
 		urds_win_pretend_old();
+}
+
+/* Processes are numbered anew in every prefix of Wine. */
+uint16_t host_port(uint16_t base)
+{
+	static uint16_t offset;
+
+	if (offset == 0)
+		offset = (uint16_t)(1 + urds_random64() % 999);
+	return (uint16_t)(base + offset);
 }
 
 size_t host_fd_count(void)

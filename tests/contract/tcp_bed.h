@@ -5,12 +5,13 @@
 #ifndef URDS_TESTS_CONTRACT_TCP_BED_H
 #define URDS_TESTS_CONTRACT_TCP_BED_H
 
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "bed.h"
+#include "host.h"
 #include "platform/addr.h"
 #include "platform/clock.h"
+#include "platform/net.h"
 #include "tap.h"
 #include "transport/tcp/tcp.h"
 
@@ -37,7 +38,7 @@ static void begin(const struct urds_tcp_config *extra)
 
 	memset(&door, 0, sizeof(door));
 	ep_bad_bytes = 0;
-	cfg.port = port = (uint16_t)(26000 + getpid() % 5000);
+	cfg.port = port = host_port(26000);
 	CHECK_EQ(urds_addr_parse(&here, "127.0.0.1"), 0);
 	CHECK_EQ(urds_poller_new(&poller), 0);
 	CHECK_EQ(urds_tcp_new(&cfg, poller, &ep_sink, NULL, &t), 0);
@@ -50,8 +51,9 @@ static void end(void)
 		t->connect->unlisten(listener);
 	listener = NULL;
 	for (size_t i = 0; i < door.n; i++) {
-		if (door.in[i]->l)
+		if (door.in[i]->l && !door.in[i]->is_closed)
 			ep_close(door.in[i], URDS_CLOSE_NOW);
+		WAIT_FOR(door.in[i]->closed);
 		CHECK_EQ(door.in[i]->late, 0);
 		ep_free(door.in[i]);
 	}
@@ -60,7 +62,7 @@ static void end(void)
 	urds_poller_free(poller);
 }
 
-static struct ep *dial(int lane)
+static T_UNUSED struct ep *dial(int lane)
 {
 	struct ep *e = ep_new(t, 2);
 	int rc = t->connect->dial(t, &here, &here, lane, e, &e->l);
@@ -82,15 +84,29 @@ static void join(struct ep **x, struct ep **y)
 
 static void finish(struct ep *e)
 {
-	if (e->l)
+	if (e->l && !e->is_closed)
 		ep_close(e, URDS_CLOSE_NOW);
+	WAIT_FOR(!e->l);
 	CHECK_EQ(e->late, 0);
 	ep_free(e);
 }
 
-static int raw_socket(void)
+static T_UNUSED void names_and_sources(void)
 {
-	return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct urds_addr a, from;
+
+	begin(NULL);
+	CHECK_EQ(t->resolve->name(t, "localhost", &a), 0);
+	CHECK(t->resolve->is_local(t, &a));
+	CHECK_EQ(t->resolve->name(t, "127.9.9.9", &a), 0);
+	CHECK(t->resolve->is_local(t, &a));
+	CHECK_EQ(t->resolve->source_for(t, &a, &from), 0);
+	CHECK(t->resolve->is_local(t, &from));
+	CHECK_EQ(t->resolve->name(t, "no such host", &a), -URDS_EINVAL);
+	CHECK_EQ(t->resolve->name(t, "", &a), -URDS_EINVAL);
+	CHECK_EQ(urds_addr_parse(&a, "::"), 0);
+	CHECK_EQ(t->resolve->source_for(t, &a, &from), -URDS_EUNREACH);
+	end();
 }
 
 #endif

@@ -8,6 +8,7 @@
 #include <netinet/tcp.h>
 
 #include "host.h"
+#include "raw.h"
 #include "tcp_bed.h"
 
 static int get_int(int fd, int level, int name)

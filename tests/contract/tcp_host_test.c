@@ -13,6 +13,7 @@
 #include "host.h"
 #include "own_network.h"
 #include "platform/posix/fds.h"
+#include "raw.h"
 #include "tcp_bed.h"
 
 /* An owner is killed with connections open: its ends go to TIME_WAIT (it closed first), and the
@@ -345,24 +346,6 @@ static void fork_and_close(void)
 	WAIT_FOR((ep_drain(y), y->rx_pos == 5000));
 	CHECK(!y->ended_hint);
 	finish(x);
-	end();
-}
-
-static void names_and_sources(void)
-{
-	struct urds_addr a, from;
-
-	begin(NULL);
-	CHECK_EQ(t->resolve->name(t, "localhost", &a), 0);
-	CHECK(t->resolve->is_local(t, &a));
-	CHECK_EQ(t->resolve->name(t, "127.9.9.9", &a), 0);
-	CHECK(t->resolve->is_local(t, &a));
-	CHECK_EQ(t->resolve->source_for(t, &a, &from), 0);
-	CHECK(t->resolve->is_local(t, &from));
-	CHECK_EQ(t->resolve->name(t, "no such host", &a), -URDS_EINVAL);
-	CHECK_EQ(t->resolve->name(t, "", &a), -URDS_EINVAL);
-	CHECK_EQ(urds_addr_parse(&a, "::"), 0);
-	CHECK_EQ(t->resolve->source_for(t, &a, &from), -URDS_EUNREACH);
 	end();
 }
 

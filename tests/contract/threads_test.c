@@ -452,8 +452,7 @@ static void stream(void (*dispatch)(void *arg))
 static void with_tcp(const struct urds_link_sink *its, void (*body)(void (*dispatch)(void *arg)),
 		     bool in_place)
 {
-	struct urds_tcp_config cfg = {.port = (uint16_t)(15000 + getpid() % 1000),
-				      .sends_in_place = in_place};
+	struct urds_tcp_config cfg = {.port = host_port(15000), .sends_in_place = in_place};
 
 	CHECK_EQ(urds_poller_new(&poller), 0);
 	CHECK_EQ(urds_tcp_new(&cfg, poller, its, NULL, &t), 0);

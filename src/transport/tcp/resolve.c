@@ -66,7 +66,8 @@ static int name(struct urds_transport *t, const char *text, struct urds_addr *ou
 	struct addrinfo *list = NULL;
 	int rc = urds_addr_parse(out, text);
 
-	if (rc == 0 || getaddrinfo(text, NULL, &hints, &list) != 0)
+	/* Nothing is the name of this host for Windows. */
+	if (rc == 0 || !*text || getaddrinfo(text, NULL, &hints, &list) != 0)
 		return rc;
 	for (const struct addrinfo *ai = list; ai && rc < 0; ai = ai->ai_next)
 		rc = urds_addr_from_sockaddr(out, NULL, ai->ai_addr, (size_t)ai->ai_addrlen);

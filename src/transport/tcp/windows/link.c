@@ -87,12 +87,42 @@ bool urds_tcp_link_connected(struct tcp_link *l, unsigned events)
 	return err == 0;
 }
 
+/* Starts @s, whose bytes are in @v. Under the link's lock. */
+static int send_start(struct tcp_link *l, struct tcp_send *s, WSABUF *v, DWORD n)
+{
+	l->tx_calls++;
+	urds_tcp_op_begin(l);
+	if (WSASend(l->fd, v, n, NULL, 0, urds_poll_overlapped(&s->op), NULL) == 0 ||
+	    WSAGetLastError() == WSA_IO_PENDING)
+		return 0;
+	urds_tcp_link_broke(l, urds_tcp_sock_error());
+	urds_tcp_op_end(l);
+	return -URDS_ECONNRESET;
+}
+
+/* Only Wine does half a send: when the other end has ended its direction meanwhile. What is kept here goes on; where
+ * more sends may be behind it, in place, the stream has a hole. Under the link's lock. */
+static bool send_rest(struct tcp_link *l, struct tcp_send *s, uint32_t bytes)
+{
+	struct tcp_link_ops *o = &l->sys;
+	WSABUF v;
+
+	if (urds_tcp_of(l->base.t)->cfg.sends_in_place || urds_tcp_link_is_closed(l))
+		return false;
+	s->bytes -= bytes;
+	o->tail_at += bytes;
+	(void)atomic_fetch_add_explicit(&l->to_release, bytes, memory_order_release);
+	v.buf = (char *)o->tail + o->tail_at;
+	v.len = s->bytes;
+	return send_start(l, s, &v, 1) == 0;
+}
+
 static void send_done(struct urds_poll_op *op, uint32_t bytes, int err)
 {
 	struct tcp_send *s = urds_container_of(op, struct tcp_send, op);
 	struct tcp_link *l = s->l;
 	struct tcp_link_ops *o = &l->sys;
-	bool ok = err == 0 && bytes == s->bytes;
+	bool ok = err == 0 && bytes == s->bytes, goes_on = false;
 
 	urds_lock_acquire(&l->lock);
 	if (ok) {
@@ -108,14 +138,18 @@ static void send_done(struct urds_poll_op *op, uint32_t bytes, int err)
 		(void)atomic_fetch_add_explicit(&l->to_release, n, memory_order_release);
 		if (o->wants_fin && o->send_n == 0 && !urds_tcp_link_is_closed(l))
 			(void)shutdown(l->fd, SD_SEND);
+	} else if (err == 0) {
+		goes_on = send_rest(l, s, bytes);
 	}
 	urds_lock_release(&l->lock);
 	if (ok) {
 		urds_tcp_link_events(l, TCP_RELEASED | URDS_POLL_OUT);
+	} else if (goes_on) {
+		urds_tcp_link_events(l, TCP_RELEASED);
 	} else {
 		/* How much of it went is not known. */
 		urds_tcp_link_broke(l, err < 0 ? err : -URDS_ECONNRESET);
-		urds_tcp_link_events(l, URDS_POLL_IN | URDS_POLL_ERR);
+		urds_tcp_link_events(l, URDS_POLL_IN | URDS_POLL_OUT | URDS_POLL_ERR);
 	}
 	urds_tcp_op_end(l);
 }
@@ -131,14 +165,10 @@ int urds_tcp_link_send(struct tcp_link *l, WSABUF *v, DWORD n, uint32_t bytes)
 	s->bytes = bytes;
 	s->is_done = false;
 	o->send_n++;
-	l->tx_calls++;
-	urds_tcp_op_begin(l);
-	if (WSASend(l->fd, v, n, NULL, 0, urds_poll_overlapped(&s->op), NULL) == 0 ||
-	    WSAGetLastError() == WSA_IO_PENDING)
+	o->tail_at = 0;
+	if (send_start(l, s, v, n) == 0)
 		return 0;
-	urds_tcp_link_broke(l, urds_tcp_sock_error());
 	o->send_n--;
-	urds_tcp_op_end(l);
 	return -URDS_ECONNRESET;
 }
 

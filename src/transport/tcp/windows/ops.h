@@ -52,8 +52,9 @@ struct tcp_link_ops {
 	_Atomic int end_err;		 /* with is_broken */
 	struct tcp_send send[TCP_SENDS]; /* a ring; under lock */
 	unsigned send_first, send_n;
-	bool wants_fin; /* when the last of them is done; under lock */
-	uint8_t tail[TCP_TAIL_BYTES];
+	bool wants_fin;		      /* when the last of them is done; under lock */
+	uint8_t tail[TCP_TAIL_BYTES]; /* of the one send of a link that copies */
+	uint32_t tail_at;	      /* sent of it, in an earlier attempt */
 };
 
 struct tcp_winsock {
