@@ -175,16 +175,28 @@ def test_rdma_is_not_accepted_from_the_wire():
     check(p.end() == 0, p)
 
 
-def test_reset_breaks_the_connection():
+def test_rdma_is_asked_for_once_the_address_is_known():
     p = passive()
-    a = active("-v")
+    a = t.run("stress", "-s", B, "-D", "1k")
+    check(a.rc == 1 and a.out == f"connecting to {B}:4000", a)
+    check("check_rdma_support: RDS_FREE_MR failed with unexpected error, errno: 22" in a.err, a)
+    p.expect("ignored a connection", "err")
+    p.signal(signal.SIGINT)
+    check(p.end() == 0, p)
+
+
+def test_reset_breaks_the_connection():
+    here = "127.0.0.1"  # where packets to B leave from
+    p = passive()
+    a = t.Proc("stress", "-s", B, "-v")
     a.expect(ROW.pattern)
-    before = counter(A, "conn_reset")
-    r = t.run("stress", "--reset", "-s", B, "-r", A)
-    check(r.rc == 0 and not r.err and not r.out, r)
-    t.until(lambda: counter(A, "conn_reset") > before, "the connection is not broken")
-    n = len(a.lines)
-    t.until(lambda: any(ROW.match(l) and int(ROW.match(l).group(2)) > 0 for l in a.lines[n + 1:]), str(a))
+    for args in (("-r", here), ()):
+        before = counter(here, "conn_reset")
+        r = t.run("stress", "--reset", "-s", B, *args)
+        check(r.rc == 0 and not r.err and not r.out, r)
+        t.until(lambda: counter(here, "conn_reset") > before, "the connection is not broken")
+        n = len(a.lines)  # the line that comes next may be of a second before
+        t.until(lambda: any(ROW.match(l) and int(ROW.match(l).group(2)) > 0 for l in a.lines[n + 1:]), str(a))
     a.signal(signal.SIGINT)
     check(a.end() == 0 and p.end() == 0 and not a.err and not p.err, a, p)
 
