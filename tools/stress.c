@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -44,6 +45,7 @@ static int dots(struct stress_run *r)
 	int i;
 
 	r->start_ns = next + 2000000000u;
+	stress_soak_go(r);
 	if (stress_tasks_start(r) < 0)
 		return -1;
 	printf("Starting up");
@@ -93,6 +95,20 @@ static int test(struct stress_run *r)
 	return stress_watch(r);
 }
 
+/* As rds-stress, asks what is there before it connects, if it knows the local address. */
+static int meet_and_test(struct stress_run *r)
+{
+	bool knows_self = r->o.is_active && r->o.recv_addr;
+
+	if (knows_self && stress_probe(r) < 0)
+		return 1;
+	if ((r->o.is_active ? stress_connect(r) : stress_accept(r)) < 0)
+		return stress_signal ? 0 : 1;
+	if (r->o.is_active && !knows_self && stress_probe(r) < 0)
+		return 1;
+	return test(r);
+}
+
 int tool_stress(int argc, char **argv)
 {
 	struct stress_run r = {.control = -1};
@@ -100,12 +116,17 @@ int tool_stress(int argc, char **argv)
 
 	if (rc >= 0)
 		return rc;
+	if (r.o.wants_reset)
+		return stress_reset(&r.o);
 	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
 	catch_signals();
-	if ((r.o.is_active ? stress_connect(&r) : stress_accept(&r)) < 0)
-		return stress_signal ? 0 : 1;
-	rc = test(&r);
+	if (r.o.wants_cpu && stress_soak_start(&r) < 0)
+		rc = TOOL_FAILED;
+	else
+		rc = meet_and_test(&r);
 	stress_tasks_end(&r);
+	stress_soak_end(&r);
+	free(r.perf);
 	if (r.control >= 0)
 		close(r.control);
 	return rc;

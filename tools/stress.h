@@ -38,7 +38,17 @@ struct stress_counts {
 	uint64_t req_tx, req_rx, bytes, tx_ns, rtt_ns, rtt_count;
 };
 
+/* What a line says: of a second, or of the whole test. */
+struct stress_rates {
+	uint64_t tx, rx; /* requests */
+	double kbytes;	 /* of requests and acks both ways, a second */
+	double tx_us, rtt_us;
+	double cpu; /* busy percent; -1: not measured */
+};
+
 struct stress_run;
+struct stress_soak;
+struct stress_perf;
 
 struct stress_task {
 	struct stress_run *run;
@@ -59,6 +69,8 @@ struct stress_run {
 	struct in_addr self, peer;
 	struct urds_ctx *ctx;
 	struct stress_task *tasks;
+	struct stress_soak *soak; /* NULL without -c */
+	struct stress_perf *perf; /* NULL without --show-perfdata; ours to free */
 	int control;
 	uint64_t start_ns;
 	_Atomic bool is_stopping, is_over; /* receive only; end */
@@ -103,6 +115,23 @@ bool stress_peer_ended(struct stress_run *r, uint64_t until_ns);
 int stress_tasks_open(struct stress_run *r);
 int stress_tasks_start(struct stress_run *r);
 void stress_tasks_end(struct stress_run *r);
+
+/* stress_soak.c: -c. Says itself what goes wrong and returns 0 or -1. */
+int stress_soak_start(struct stress_run *r);
+/* From here on what is left over is used up. */
+void stress_soak_go(struct stress_run *r);
+/* Processor time that was left over so far, per processor; 0 without -c. */
+uint64_t stress_soak_ns(const struct stress_run *r);
+void stress_soak_end(struct stress_run *r);
+
+/* stress_perf.c: both say themselves what goes wrong and return 0 or -1. */
+int stress_perf_header(struct stress_run *r);
+int stress_perf_row(struct stress_run *r, const struct stress_rates *n);
+
+/* stress_probe.c. 0, or -1 (said) if -D or --async asks for what is not there. */
+int stress_probe(struct stress_run *r);
+/* --reset. Return: exit code. */
+int stress_reset(const struct stress_opts *o);
 
 /* stress_check.c */
 void stress_pattern(uint8_t *p, size_t len);

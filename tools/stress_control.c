@@ -217,6 +217,10 @@ static const char *receive_options(int fd, struct stress_opts *o)
 	o->is_async = skip ? b[skip + BLOCK + 1] : 0;
 	if (!o->recv_addr)
 		return "it names no address of its own";
+	if (o->rdma_bytes)
+		return "RDMA not supported by this kernel: have it leave -D out";
+	if (o->is_async)
+		return "sends with notification are not there: have it leave --async out";
 	return stress_check(o);
 }
 

@@ -33,13 +33,15 @@ static const char help[] =
 	"  -c, --report-cpu        measure how busy the processors of this host are\n"
 	"  -Q, --tos N             type of service\n"
 	"  -R, --rtprio            real-time scheduling\n"
-	"  -D, --rdma-bytes N, -I N, -M N, --rdma-*   RDMA; this host has none\n"
+	"  -D, --rdma-bytes N, -I N, -M N, --rdma-*   RDMA, which urds has not\n"
 	"  --connect-retries N     tries, one second apart; default 0\n"
 	"  --use-cong-monitor 0|1  wait for congestion notices\n"
 	"  --show-params           print the options first\n"
+	"  --show-perfdata         comma-separated values and counters instead of columns, on both sides\n"
 	"  --show-outliers US      name each longer round trip on standard error\n"
 	"  --show-histogram        round-trip times at the end\n"
-	"  --reset, --async        what only some kernels have: refused\n"
+	"  --reset                 break the connection from ADDR of -r to that of -s, and end\n"
+	"  --async                 sends with notification, which urds has not\n"
 	"  -h, --help              this text\n"
 	"  --version               the release\n"
 	"\n"
@@ -56,6 +58,7 @@ enum {
 	OPT_ALIGN,
 	OPT_KEYS,
 	OPT_PARAMS,
+	OPT_PERFDATA,
 	OPT_OUTLIERS,
 	OPT_HISTOGRAM,
 	OPT_RESET,
@@ -90,6 +93,7 @@ static const struct option options[] = {
 	{"rdma-alignment", required_argument, NULL, OPT_ALIGN},
 	{"rdma-key-o-meter", no_argument, NULL, OPT_KEYS},
 	{"show-params", no_argument, NULL, OPT_PARAMS},
+	{"show-perfdata", no_argument, NULL, OPT_PERFDATA},
 	{"show-outliers", required_argument, NULL, OPT_OUTLIERS},
 	{"show-histogram", no_argument, NULL, OPT_HISTOGRAM},
 	{"reset", no_argument, NULL, OPT_RESET},
@@ -218,6 +222,9 @@ static int one(struct stress_opts *o, int c)
 	case OPT_PARAMS:
 		o->shows_params = 1;
 		break;
+	case OPT_PERFDATA:
+		o->shows_perfdata = 1;
+		break;
 	case OPT_HISTOGRAM:
 		o->wants_histogram = true;
 		break;
@@ -254,10 +261,6 @@ const char *stress_check(const struct stress_opts *o)
 		return "so many tasks and outstanding requests need more than 1 GiB: choose fewer";
 	if (o->vector > 512 || o->rw_mode > 2)
 		return "-I must be from 0 to 512, and -M from 0 to 2";
-	if (o->rdma_bytes)
-		return "RDMA is not supported on this host: leave -D out";
-	if (o->is_async)
-		return "asynchronous sends with notification are not supported: leave --async out";
 	return NULL;
 }
 
@@ -288,10 +291,8 @@ int stress_parse(struct stress_opts *o, int argc, char **argv)
 		tool_error("--rdma-cache-mrs needs --rdma-use-get-mr 1, without --rdma-use-once");
 		return 1;
 	}
-	if (o->wants_reset) {
-		tool_error(
-			"--reset resets a connection in the kernel's RDS, by an option that only some kernels "
-			"have; leave it out");
+	if (o->wants_reset && !o->is_active) {
+		tool_error("--reset needs the address of the other side: give it with -s");
 		return 1;
 	}
 	why = stress_check(o);

@@ -3,38 +3,16 @@
  * What urds stress prints while the tasks work: a line per second, the average, the histogram.
  */
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "stress.h"
 
 #define SECOND_NS 1000000000u
 
-/* Time in which the processors did something, and all time, since boot. */
-struct cpu {
-	unsigned long long busy, all;
-};
-
-static struct cpu cpu_now(void)
-{
-	unsigned long long v[8] = {0}, all = 0;
-	FILE *f = fopen("/proc/stat", "re");
-	int i, n = 0;
-
-	if (f) {
-		n = fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2],
-			   &v[3], &v[4], &v[5], &v[6], &v[7]);
-		fclose(f);
-	}
-	for (i = 0; i < n; i++)
-		all += v[i];
-	return (struct cpu){.busy = all - v[3] - v[4], .all = all};
-}
-
 struct moment {
 	uint64_t ns;
 	struct stress_counts c;
-	struct cpu cpu;
+	uint64_t left_ns; /* processor time nobody wanted, per processor */
 };
 
 static struct moment moment(const struct stress_run *r)
@@ -48,8 +26,7 @@ static struct moment moment(const struct stress_run *r)
 			sum[k] +=
 				atomic_load_explicit(&r->tasks[i].counts[k], memory_order_relaxed);
 	m.c = (struct stress_counts){sum[0], sum[1], sum[2], sum[3], sum[4], sum[5]};
-	if (r->o.wants_cpu)
-		m.cpu = cpu_now();
+	m.left_ns = stress_soak_ns(r);
 	return m;
 }
 
@@ -58,24 +35,63 @@ static double ratio(double a, double b)
 	return b > 0 ? a / b : 0;
 }
 
-static void line(const struct stress_run *r, const struct moment *a, const struct moment *b,
-		 bool is_average)
+static struct stress_rates rates(const struct stress_run *r, const struct moment *a,
+				 const struct moment *b)
 {
 	double s = (double)(b->ns - a->ns) / SECOND_NS;
-	uint64_t tx = b->c.req_tx - a->c.req_tx, rx = b->c.req_rx - a->c.req_rx;
-	double cpu = -1;
+	struct stress_rates n = {.tx = b->c.req_tx - a->c.req_tx,
+				 .rx = b->c.req_rx - a->c.req_rx,
+				 .kbytes = ratio((double)(b->c.bytes - a->c.bytes) / 1024, s),
+				 .rtt_us = ratio((double)(b->c.rtt_ns - a->c.rtt_ns) / 1000,
+						 (double)(b->c.rtt_count - a->c.rtt_count)),
+				 .cpu = -1};
 
-	if (r->o.wants_cpu)
-		cpu = ratio(100.0 * (double)(b->cpu.busy - a->cpu.busy),
-			    (double)(b->cpu.all - a->cpu.all));
+	n.tx_us = ratio((double)(b->c.tx_ns - a->c.tx_ns) / 1000, (double)n.tx);
+	if (r->o.wants_cpu) {
+		n.cpu = 100 -
+			ratio(100.0 * (double)(b->left_ns - a->left_ns), (double)(b->ns - a->ns));
+		if (n.cpu < 0) /* the two clocks are not read at once */
+			n.cpu = 0;
+	}
+	return n;
+}
+
+static void columns(const struct stress_run *r, const struct stress_rates *n, const char *end)
+{
 	printf("%4u %6llu %6llu %10.2f %10.2f %10.2f %7.2f %8.2f %5.2f%s\n", r->o.tasks,
-	       (unsigned long long)(is_average ? ratio((double)tx, s) : (double)tx),
-	       (unsigned long long)(is_average ? ratio((double)rx, s) : (double)rx),
-	       ratio((double)(b->c.bytes - a->c.bytes) / 1024, s), 0.0, 0.0,
-	       ratio((double)(b->c.tx_ns - a->c.tx_ns) / 1000, (double)tx),
-	       ratio((double)(b->c.rtt_ns - a->c.rtt_ns) / 1000,
-		     (double)(b->c.rtt_count - a->c.rtt_count)),
-	       cpu, is_average ? "  (average)" : "");
+	       (unsigned long long)n->tx, (unsigned long long)n->rx, n->kbytes, 0.0, 0.0, n->tx_us,
+	       n->rtt_us, n->cpu, end);
+}
+
+static int header(struct stress_run *r)
+{
+	if (r->o.shows_perfdata)
+		return stress_perf_header(r);
+	printf("tsks   tx/s   rx/s  tx+rx K/s    mbi K/s    mbo K/s tx us/c   rtt us cpu %%\n");
+	return 0;
+}
+
+/* Of one second. */
+static int line(struct stress_run *r, const struct moment *a, const struct moment *b)
+{
+	struct stress_rates n = rates(r, a, b);
+
+	if (r->o.is_summary_only)
+		return 0;
+	if (r->o.shows_perfdata)
+		return stress_perf_row(r, &n);
+	columns(r, &n, "");
+	return 0;
+}
+
+static void average(const struct stress_run *r, const struct moment *a, const struct moment *b)
+{
+	double s = (double)(b->ns - a->ns) / SECOND_NS;
+	struct stress_rates n = rates(r, a, b);
+
+	n.tx = (uint64_t)ratio((double)n.tx, s);
+	n.rx = (uint64_t)ratio((double)n.rx, s);
+	columns(r, &n, "  (average)");
 }
 
 static void histogram(const struct stress_run *r)
@@ -121,15 +137,16 @@ int stress_watch(struct stress_run *r)
 	bool peer_ended = false;
 	int tid;
 
-	printf("tsks   tx/s   rx/s  tx+rx K/s    mbi K/s    mbo K/s tx us/c   rtt us cpu %%\n");
+	if (header(r) < 0)
+		return 1;
 	while (!peer_ended && next < end && !stress_signal && !atomic_load(&r->failed_tid)) {
 		next += SECOND_NS;
 		peer_ended = stress_peer_ended(r, next);
 		if (tool_now_ns() < next)
 			break;
 		now = moment(r);
-		if (!r->o.is_summary_only)
-			line(r, &last, &now, false);
+		if (line(r, &last, &now) < 0)
+			return 1;
 		last = now;
 	}
 	now = moment(r);
@@ -140,7 +157,7 @@ int stress_watch(struct stress_run *r)
 	sleep(1);
 	if (!r->o.is_summary_only)
 		printf("---------------------------------------------\n");
-	line(r, &first, &now, true);
+	average(r, &first, &now);
 	if (r->o.wants_histogram)
 		histogram(r);
 	tid = atomic_load(&r->failed_tid);

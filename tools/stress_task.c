@@ -14,7 +14,8 @@
 #include "stress.h"
 
 #define WAIT_MS 100
-#define CONGESTED_MS 10 /* urds sends no notice when a port clears: try again */
+#define CONGESTED_MS \
+	10 /* the library wakes only a blocked send when a port clears, and we must read: try again */
 
 enum { OP_REQUEST = 1, OP_ACK = 2 };
 enum { REQ_TX, REQ_RX, BYTES, TX_NS, RTT_NS, RTT_COUNT };

@@ -18,7 +18,7 @@ _urds_options()
 			-T --time -Q --tos -D --rdma-bytes -I -M --connect-retries --use-cong-monitor --show-outliers
 			--rdma-use-once --rdma-use-get-mr --rdma-use-fence --rdma-cache-mrs --rdma-use-notify --rdma-alignment"
 		echo "$valued : $valued -o -v --verify -V --trace -z --report-summary -c --report-cpu -R --rtprio
-			--rdma-key-o-meter --show-params --show-histogram --reset --async -h --help --version"
+			--rdma-key-o-meter --show-params --show-perfdata --show-histogram --reset --async -h --help --version"
 		;;
 	esac
 }
