@@ -144,11 +144,11 @@ int urds_record_take(const struct urds_addr *a, const struct urds_record_cfg *cf
 	}
 	if (rc == 0) {
 		r->server = s;
-		urds_lock_acquire(&s->lock);
+		urds_lock_acquire(&r->server->lock);
 		r->next = s->records;
 		s->records = r;
 		rc = urds_rec_open(r);
-		urds_lock_release(&s->lock);
+		urds_lock_release(&r->server->lock);
 	}
 	urds_lock_release(&all_lock);
 	if (rc == 0) {
@@ -174,13 +174,12 @@ int urds_record_progress(struct urds_ctx *ctx)
 
 	urds_lock_acquire(&all_lock);
 	s = server_find(ctx);
-	if (s && (!s->has_no_thread || atomic_load(&s->is_stopping)))
-		s = NULL;
-	if (s)
-		urds_lock_acquire(&s->step_lock); /* whoever frees it waits for that */
-	urds_lock_release(&all_lock);
-	if (!s)
+	if (!s || !s->has_no_thread || atomic_load(&s->is_stopping)) {
+		urds_lock_release(&all_lock);
 		return -1;
+	}
+	urds_lock_acquire(&s->step_lock); /* whoever frees it waits for that */
+	urds_lock_release(&all_lock);
 	/* Events without end leave the rest to the next call: the descriptor stays readable. */
 	for (int i = 0; i < 64 && urds_rec_step(s, false, &next_ms); i++)
 		;
@@ -198,13 +197,13 @@ void urds_record_drop(struct urds_record *r)
 		return;
 	s = r->server;
 	urds_lock_acquire(&all_lock);
-	urds_lock_acquire(&s->lock);
+	urds_lock_acquire(&r->server->lock);
 	for (p = &s->records; *p != r; p = &(*p)->next)
 		;
 	*p = r->next;
 	urds_rec_close(r);
 	is_last = !s->records;
-	urds_lock_release(&s->lock);
+	urds_lock_release(&r->server->lock);
 	if (is_last)
 		must_stop = !atomic_exchange(&s->is_stopping, true);
 	else

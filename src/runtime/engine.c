@@ -511,7 +511,9 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 		*at = e->next;
 	urds_lock_release(&all_lock);
 
-	urds_lock_acquire(&e->progress_lock); /* and keeps it: nobody else does its work any more */
+	urds_lock_acquire(&e->progress_lock);
+	e->is_undriven = true; /* nobody else does its work any more */
+	urds_lock_release(&e->progress_lock);
 	if (e->stop_records)
 		e->stop_records(e);
 	/* Nothing is sent any more from here on, or the flush would have no end. */

@@ -305,6 +305,7 @@ struct urds_ctx {
 	bool has_hub;
 	int extra_fd;			/* watched as well: of lib/; -1: none */
 	struct urds_lock progress_lock; /* one thread at a time does their work */
+	bool is_undriven;		/* progress_lock: it ends */
 	struct urds_doorbell loop_bell, flush_bell;
 	struct urds_doorbell lead_bell; /* the leader, while it is in the poller */
 	_Atomic bool stop;

@@ -70,6 +70,10 @@ urds_ns engine_progress(struct urds_ctx *e, urds_ns also)
 
 	if (!urds_lock_try(&e->progress_lock))
 		return URDS_NEVER; /* another thread is at it */
+	if (e->is_undriven) {
+		urds_lock_release(&e->progress_lock);
+		return URDS_NEVER;
+	}
 	call_me.is_loop = true;
 	for (int i = 0; more && i < ROUNDS; i++) {
 		atomic_store(&e->loop_polls, 0);
