@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The commands on Windows, under Wine, among themselves and with those of this system.
 
-The second argument is urds.dll. The Wine of this test has a prefix of its own, for its server belongs to
+The second argument is urds.dll, the third the folder of the examples. The Wine of this test has a prefix of its own, for its server belongs to
 the network namespace that it was started in. Programs under Wine have files for output, never pipes, which
 background services would keep open.
 """
@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 
-EXE, DLL = sys.argv[1], sys.argv.pop(2)
+EXE, DLL, EXAMPLES = sys.argv[1], sys.argv.pop(2), sys.argv.pop(2)
 if EXE == "none":
     print("1..0 # SKIP built without json-c, so there are no commands: scripts/fetch-sources")
     sys.exit(0)
@@ -259,6 +259,16 @@ def test_configuration_file():
         f.write("paths = 1;\nnothing = 2;\n")
     p = wine("listen", ONE, env={"URDS_CONFIG": path("urds.conf")})
     check(p.rc == 1 and "line 2: there is no setting 'nothing'" in p.err, p)
+
+
+def test_examples():
+    for server in "echo_server.exe", "echo_server_poll.exe":
+        s = Wine(ONE, exe=os.path.join(EXAMPLES, server))
+        s.expect("^ready$")
+        for client in "echo_client.exe", "echo_client_poll.exe":
+            c = wine(TWO, ONE, 300, exe=os.path.join(EXAMPLES, client))
+            check(c.rc == 0 and c.lines == ["300 messages and their echoes"], server, client, c)
+        s.stop()
 
 
 def end_wine():
