@@ -6,12 +6,9 @@
  */
 #include <errno.h>
 #include <getopt.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tool.h"
 
@@ -99,19 +96,16 @@ static void moved(const struct job *j, const char *what)
 /* Return: 0 or -1 (said). */
 static int write_all(const uint8_t *p, size_t len)
 {
-	struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
 	ssize_t n;
 
 	while (len) {
-		n = write(STDOUT_FILENO, p, len);
+		n = tool_write(p, len);
 		if (n > 0) {
 			p += n;
 			len -= (size_t)n;
-		} else if (n < 0 && errno == EAGAIN) {
-			(void)poll(&out, 1, -1);
-		} else if (n == 0 || errno != EINTR) {
+		} else {
 			tool_error("cannot write to standard output: %s; %s",
-				   n == 0 ? "nothing was taken" : strerror(errno),
+				   n == 0 ? "nothing was taken" : tool_strerror(errno),
 				   errno == EPIPE    ? "the program that reads it has ended"
 				   : errno == ENOSPC ? "make room and send again"
 						     : "the stream is cut here");
@@ -193,21 +187,13 @@ static int send_stream(struct job *j)
 	ssize_t n;
 
 	for (;;) {
-		n = read(STDIN_FILENO, j->buf, sizeof(j->buf));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN) {
-			struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-
-			(void)poll(&in, 1, -1);
-			continue;
-		}
+		n = tool_read(j->buf, sizeof(j->buf));
 		if (n < 0) {
 			/* No end is sent: the receiver must not take this for the whole. */
 			tool_error(
 				"cannot read standard input: %s; the stream to %s is cut after %llu "
 				"bytes",
-				strerror(errno), j->there.text, j->bytes);
+				tool_strerror(errno), j->there.text, j->bytes);
 			return TOOL_FAILED;
 		}
 		if (send_one(j, j->buf, (size_t)n) < 0)
@@ -301,7 +287,7 @@ static int choose_source(struct job *j, const char *from)
 		err = tool_route(&j->here, &j->there);
 		if (err) {
 			tool_error("no route to %s: %s; choose a source address with -I",
-				   j->there.text, strerror(err));
+				   j->there.text, tool_strerror(err));
 			return -1;
 		}
 	}
@@ -403,7 +389,8 @@ int tool_cat(int argc, char **argv)
 		rc = tool_usage("'%s': %s", argv[optind], why);
 		goto done;
 	}
-	signal(SIGPIPE, SIG_IGN);
+	tool_ignore_broken_pipes();
+	tool_bytes();
 	rc = TOOL_FAILED;
 	if (is_receiver) {
 		j->here = end;

@@ -4,27 +4,23 @@
  */
 #include "tool.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <net/if.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 const char *tool_name = "urds";
 
-static void __attribute__((format(printf, 1, 0))) message(const char *fmt, va_list ap)
+static void __attribute__((format(TOOL_PRINTF, 1, 0))) message(const char *fmt, va_list ap)
 {
-	char line[1024];
+	char text[1024], line[1100];
 
 	/* One write: several processes may share the terminal. */
-	vsnprintf(line, sizeof(line), fmt, ap);
-	fprintf(stderr, "%s: %s\n", tool_name, line);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	snprintf(line, sizeof(line), "%s: %s\n", tool_name, text);
+	fputs(line, stderr);
+	fflush(stderr); /* which not every C library does by itself when it is a file */
 }
 
 void tool_error(const char *fmt, ...)
@@ -80,8 +76,8 @@ void tool_addr_set(struct tool_addr *out, const struct sockaddr *sa, socklen_t l
 	uint32_t scope = 0;
 
 	memset(out, 0, sizeof(*out));
-	out->len = len < sizeof(out->sa) ? len : (socklen_t)sizeof(out->sa);
-	memcpy(&out->sa, sa, out->len);
+	out->len = (size_t)len < sizeof(out->sa) ? len : (socklen_t)sizeof(out->sa);
+	memcpy(&out->sa, sa, (size_t)out->len);
 	if (sa->sa_family == AF_INET) {
 		inet_ntop(AF_INET, &in4(out)->sin_addr, ip, sizeof(ip));
 		out->len = sizeof(struct sockaddr_in);
@@ -107,12 +103,12 @@ const char *tool_resolve(struct tool_addr *out, const char *text, int family)
 		return "the address is empty";
 	rc = getaddrinfo(text, NULL, &hints, &found);
 	if (rc != 0)
-		return rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc);
+		return tool_gai_error(rc);
 	if (found->ai_family != AF_INET && found->ai_family != AF_INET6) {
 		freeaddrinfo(found);
 		return "neither IPv4 nor IPv6";
 	}
-	tool_addr_set(out, found->ai_addr, found->ai_addrlen);
+	tool_addr_set(out, found->ai_addr, (socklen_t)found->ai_addrlen);
 	freeaddrinfo(found);
 	return NULL;
 }
@@ -178,29 +174,22 @@ int tool_route(struct tool_addr *out, const struct tool_addr *dest)
 	struct tool_addr to = *dest;
 	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
-	int fd = socket(dest->sa.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
+	tool_sock s = tool_sock_open(dest->sa.ss_family, SOCK_DGRAM, false);
+	int err = 0;
 
-	if (fd < 0)
-		return errno;
+	if (s == TOOL_NO_SOCK)
+		return tool_sock_error();
 	/* Connecting a datagram socket sends nothing: it asks the routing table. */
 	tool_port_set(&to, 1);
-	if (connect(fd, tool_sa(&to), to.len) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
-		err = errno;
-	close(fd);
+	if (connect(s, tool_sa(&to), to.len) < 0 ||
+	    getsockname(s, (struct sockaddr *)&sa, &len) < 0)
+		err = tool_sock_error();
+	tool_sock_close(s);
 	if (!err) {
 		tool_addr_set(out, (struct sockaddr *)&sa, len);
 		tool_port_set(out, 0);
 	}
 	return err;
-}
-
-uint64_t tool_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 long long tool_number(const char *text)

@@ -101,7 +101,7 @@ static int host(const char *proc, const struct tool_addr *src, bool is_json)
 		if (tool_json_print(top, true) != TOOL_OK)
 			return TOOL_FAILED;
 	} else if (fflush(stdout) != 0) {
-		tool_error("cannot write to standard output: %s", strerror(errno));
+		tool_error("cannot write to standard output: %s", tool_strerror(errno));
 		return TOOL_FAILED;
 	}
 	return d.stops ? TOOL_FAILED : TOOL_OK;
@@ -140,7 +140,7 @@ static int show_peer(const struct doctor_peer *p, bool is_json)
 	if (p->remedy)
 		printf("  -> %s\n", p->remedy);
 	if (fflush(stdout) != 0) {
-		tool_error("cannot write to standard output: %s", strerror(errno));
+		tool_error("cannot write to standard output: %s", tool_strerror(errno));
 		return TOOL_FAILED;
 	}
 	return works ? TOOL_OK : TOOL_FAILED;
@@ -169,9 +169,9 @@ static int peer(const char *text, const struct tool_addr *src, uint64_t limit_ns
 			p.verdict = DOCTOR_NO_ROUTE;
 			snprintf(p.src.text, sizeof(p.src.text), "?");
 			snprintf(p.text, sizeof(p.text),
-				 "packets to it have no way out of this host: %s", strerror(err));
-			p.remedy =
-				"see 'ip route get' with its address; is the interface up, and is there a route?";
+				 "packets to it have no way out of this host: %s",
+				 tool_strerror(err));
+			p.remedy = doctor_words.route;
 		} else {
 			doctor_peer(&p);
 		}
@@ -199,6 +199,8 @@ int tool_doctor(int argc, char **argv)
 			is_json = true;
 			break;
 		case OPT_PROC:
+			if (!doctor_words.has_proc)
+				return tool_usage("this system has no /proc: leave out --proc");
 			proc = optarg;
 			break;
 		case 'I':

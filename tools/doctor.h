@@ -22,11 +22,41 @@ struct doctor {
 
 /* One finding of @check. @remedy: what to do, or NULL. */
 void doctor_say(struct doctor *d, enum doctor_level level, const char *check, const char *remedy,
-		const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+		const char *fmt, ...) __attribute__((format(TOOL_PRINTF, 5, 6)));
 
 /* ---- doctor_host.c, doctor_port.c: findings about this host */
 void doctor_host(struct doctor *d);
 void doctor_port(struct doctor *d, bool kernel_has_rds_tcp);
+
+/* ---- doctor_linux.c, doctor_windows.c: the same, and words of one system */
+bool doctor_kernel(struct doctor *d); /* is there an RDS over TCP of its own? */
+void doctor_limits(struct doctor *d);
+
+/* Remedies. */
+extern const struct doctor_words {
+	bool has_proc;
+	const char *address, *route, *stopped, *hidden, *elsewhere;
+} doctor_words;
+
+/* ---- doctor_proc.c, doctor_windows.c: who listens on the port */
+#define DOCTOR_LISTENERS_MAX 64
+
+struct doctor_listener {
+	struct tool_addr at;
+	unsigned long id; /* of the socket, or of its process */
+	char user[80];	  /* "uid 1000", "user ora" */
+	long pid;	  /* 0: not found */
+	char program[64];
+	bool is_any; /* a wildcard */
+};
+
+struct doctor_listeners {
+	struct doctor_listener v[DOCTOR_LISTENERS_MAX];
+	size_t n;
+	bool has_hidden; /* processes that this one may not look into */
+};
+
+void doctor_listeners_get(struct doctor_listeners *l, const char *proc);
 
 /* ---- doctor_peer.c */
 enum doctor_verdict {

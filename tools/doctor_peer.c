@@ -6,12 +6,10 @@
 #include "doctor.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "ping.h"
 #include "urds/peer.h"
@@ -38,7 +36,7 @@ struct run {
 };
 
 static void verdict(struct doctor_peer *p, enum doctor_verdict v, const char *remedy,
-		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+		    const char *fmt, ...) __attribute__((format(TOOL_PRINTF, 4, 5)));
 
 static void verdict(struct doctor_peer *p, enum doctor_verdict v, const char *remedy,
 		    const char *fmt, ...)
@@ -50,14 +48,6 @@ static void verdict(struct doctor_peer *p, enum doctor_verdict v, const char *re
 	va_start(ap, fmt);
 	vsnprintf(p->text, sizeof(p->text), fmt, ap);
 	va_end(ap);
-}
-
-static uint64_t date_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 /* As RDS orders them. */
@@ -168,12 +158,12 @@ static bool judge_dial(struct run *r)
 	case ENETUNREACH:
 		verdict(p, DOCTOR_NO_ROUTE,
 			"is its host up, and are routes and masks right on the way to it?",
-			"connecting from %s fails: %s", p->src.text, strerror(err));
+			"connecting from %s fails: %s", p->src.text, tool_strerror(err));
 		return true;
 	case EACCES:
 	case EPERM:
 		verdict(p, DOCTOR_FILTERED, "look at this host's own firewall and security modules",
-			"this host does not let connections to it out: %s", strerror(err));
+			"this host does not let connections to it out: %s", tool_strerror(err));
 		return true;
 	case ETIMEDOUT:
 		verdict(p, DOCTOR_FILTERED, remedy_filtered, "connection attempts have no answer");
@@ -181,7 +171,7 @@ static bool judge_dial(struct run *r)
 	default: /* of this host: no verdict on the peer */
 		tool_error(
 			"cannot connect to %s from %s: %s; 'urds doctor' says what is wrong with this host",
-			p->dest.text, p->src.text, strerror(err));
+			p->dest.text, p->src.text, tool_strerror(err));
 		return true;
 	}
 }
@@ -253,7 +243,7 @@ static void judge_try(struct doctor_peer *p, enum doctor_try try, bool is_called
 	switch (try) {
 	case DOCTOR_TRY_ERROR:
 		tool_error("cannot connect to %s from %s: %s", p->dest.text, p->src.text,
-			   strerror(errno));
+			   tool_strerror(errno));
 		break;
 	case DOCTOR_TRY_NO_ROUTE:
 		verdict(p, DOCTOR_NO_ROUTE,
@@ -334,7 +324,7 @@ static int ping(struct run *r)
 			"may not send to %s: it is in none of the networks of URDS_PEERS; unset that, or add its network",
 			r->p->dest.text);
 	else if (err > 0 && err != EAGAIN)
-		tool_error("cannot send to %s: %s", r->p->dest.text, strerror(err));
+		tool_error("cannot send to %s: %s", r->p->dest.text, tool_strerror(err));
 	return err == 0 || err == EAGAIN ? 0 : -1;
 }
 
@@ -354,7 +344,8 @@ static int try_rds(struct run *r)
 		if (n < 0)
 			return -1;
 		if (n > 0 && got.err) {
-			tool_error("cannot send to %s: %s", r->p->dest.text, strerror(got.err));
+			tool_error("cannot send to %s: %s", r->p->dest.text,
+				   tool_strerror(got.err));
 			return -1;
 		}
 		if (n > 0)
@@ -380,7 +371,8 @@ void doctor_peer(struct doctor_peer *p)
 		judge_try(p, doctor_try(&p->src, &p->dest, p->limit_ns), false);
 		return;
 	}
-	unsetenv("URDS_EXT"); /* without the extension of urds every peer looks like a kernel */
+	tool_unset_env(
+		"URDS_EXT"); /* without the extension of urds every peer looks like a kernel */
 	if (ping_open(&r.from, &p->src, &p->dest) < 0) {
 		try = doctor_try(&p->src, &p->dest, p->limit_ns);
 		if (try == DOCTOR_TRY_NO_ROUTE || try == DOCTOR_TRY_NO_ANSWER ||
@@ -393,7 +385,7 @@ void doctor_peer(struct doctor_peer *p)
 				p->dest.text, p->src.text);
 		return;
 	}
-	r.start_date = date_now();
+	r.start_date = tool_date_ns();
 	if (look(&r, &r.before) == 0)
 		try_rds(&r);
 	ping_close(&r.from);

@@ -6,19 +6,17 @@
 #include "doctor.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <unistd.h>
 
 /* An RDS node that does not want the connection closes it at once. */
 #define LISTEN_NS 1500000000u
 
-static bool wait_for(int fd, short events, uint64_t until_ns)
+static bool wait_for(tool_sock fd, short events, uint64_t until_ns)
 {
 	struct pollfd p = {.fd = fd, .events = events};
 	uint64_t now;
 
 	while ((now = tool_now_ns()) < until_ns) {
-		int n = poll(&p, 1, (int)((until_ns - now) / 1000000u) + 1);
+		int n = tool_poll(&p, 1, until_ns - now + 1000000u);
 
 		if (n > 0)
 			return true;
@@ -34,7 +32,9 @@ static enum doctor_try by_errno(int err)
 	case ENETUNREACH:
 	case EHOSTUNREACH:
 	case ENETDOWN:
+#ifdef EHOSTDOWN
 	case EHOSTDOWN:
+#endif
 		return DOCTOR_TRY_NO_ROUTE;
 	case ETIMEDOUT:
 	case EACCES: /* this host's own filter */
@@ -50,43 +50,45 @@ static enum doctor_try by_errno(int err)
 	}
 }
 
-static enum doctor_try connected(int fd)
+static enum doctor_try connected(tool_sock fd)
 {
 	char byte;
 	ssize_t n;
 
 	if (!wait_for(fd, POLLIN, tool_now_ns() + LISTEN_NS))
 		return DOCTOR_TRY_MUTE;
-	n = recv(fd, &byte, 1, MSG_DONTWAIT);
+	n = recv(fd, &byte, 1, 0); /* non-blocking */
 	return n > 0 ? DOCTOR_TRY_TALKS : DOCTOR_TRY_CLOSED;
 }
 
 enum doctor_try doctor_try(const struct tool_addr *src, const struct tool_addr *dest,
 			   uint64_t limit_ns)
 {
-	int fd = socket(dest->sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
+	tool_sock fd = tool_sock_open(dest->sa.ss_family, SOCK_STREAM, true);
+	int err = 0;
 	struct tool_addr from = *src, to = *dest;
-	socklen_t len = sizeof(err);
 	enum doctor_try what;
 
-	if (fd < 0)
+	if (fd == TOOL_NO_SOCK) {
+		errno = tool_sock_error();
 		return DOCTOR_TRY_ERROR;
+	}
 	tool_port_set(&from, 0);
 	tool_port_set(&to, DOCTOR_PORT);
 	if (bind(fd, tool_sa(&from), from.len) < 0) {
 		what = DOCTOR_TRY_ERROR;
-		err = errno;
-	} else if (connect(fd, tool_sa(&to), to.len) < 0 && errno != EINPROGRESS) {
-		what = by_errno(errno);
-		err = errno;
+		err = tool_sock_error();
+	} else if (connect(fd, tool_sa(&to), to.len) < 0 &&
+		   (err = tool_sock_error()) != EINPROGRESS) {
+		what = by_errno(err);
 	} else if (!wait_for(fd, POLLOUT, tool_now_ns() + limit_ns)) {
 		what = DOCTOR_TRY_NO_ANSWER;
-	} else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0 || err) {
-		what = by_errno(err ? err : errno);
+	} else if ((err = tool_sock_pending(fd)) != 0) {
+		what = by_errno(err);
 	} else {
 		what = connected(fd);
 	}
-	close(fd);
+	tool_sock_close(fd);
 	errno = err;
 	return what;
 }

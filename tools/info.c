@@ -174,7 +174,7 @@ static void show(const struct info_section *s, const struct owners *o, bool all,
 	}
 	if (!six && !rows_get(&r, o, s->id4, s->size4)) {
 		/* As rds-info says it, the grammar included: scripts look for it. */
-		fprintf(stderr, "%s: Unable get statistics: %s\n", tool_name, strerror(r.err));
+		fprintf(stderr, "%s: Unable get statistics: %s\n", tool_name, tool_strerror(r.err));
 		free(r.e);
 		return;
 	}
@@ -201,7 +201,7 @@ static void show_json(const struct info_section *s, const struct owners *o, stru
 	if (!six && !rows_get(&r, o, s->id4, s->size4)) {
 		if (r.err != ENOPROTOOPT)
 			tool_error("cannot read the %s of any owner: %s", s->option,
-				   strerror(r.err));
+				   tool_strerror(r.err));
 		tool_json_null(top, s->key);
 		free(r.e);
 		return;

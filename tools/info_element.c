@@ -4,7 +4,6 @@
  */
 #include "info_element.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 
 static uint16_t port(const uint8_t *p)

@@ -6,9 +6,10 @@
 #ifndef URDS_TOOLS_INFO_ELEMENT_H
 #define URDS_TOOLS_INFO_ELEMENT_H
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "system.h"
 
 /* The two addresses of an element as text; a v4-mapped one as the IPv4 address it is. */
 struct info_pair {

@@ -114,7 +114,7 @@ int tool_json_print(struct json_object *o, bool pretty)
 		got(NULL);
 	ok = printf("%s\n", text) > 0 && fflush(stdout) == 0;
 	if (!ok)
-		tool_error("cannot write to standard output: %s", strerror(errno));
+		tool_error("cannot write to standard output: %s", tool_strerror(errno));
 	json_object_put(o);
 	return ok ? TOOL_OK : TOOL_FAILED;
 }

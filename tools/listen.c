@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,8 +40,8 @@ static int claim(struct urds_ctx *ctx, const char *text)
 				text, port);
 		else
 			tool_error(
-				"cannot listen on %s: %s; give an address of this host (see 'ip addr')",
-				text, why);
+				"cannot listen on %s: %s; give an address of this host (see '%s')",
+				text, why, tool_lists_addresses);
 		return -1;
 	}
 	if (urds_claim(ctx, tool_sa(&a), a.len) < 0) {
@@ -51,7 +50,7 @@ static int claim(struct urds_ctx *ctx, const char *text)
 	}
 	printf("ready %s\n", a.text);
 	if (fflush(stdout) != 0) {
-		tool_error("cannot write to standard output: %s", strerror(errno));
+		tool_error("cannot write to standard output: %s", tool_strerror(errno));
 		return -1;
 	}
 	return 0;
@@ -60,8 +59,7 @@ static int claim(struct urds_ctx *ctx, const char *text)
 int tool_listen(int argc, char **argv)
 {
 	struct urds_ctx *ctx;
-	sigset_t ends;
-	int c, sig, i, rc = TOOL_OK;
+	int c, i, rc = TOOL_OK;
 
 	while ((c = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
 		switch (c) {
@@ -76,13 +74,8 @@ int tool_listen(int argc, char **argv)
 	if (optind == argc)
 		return tool_usage("which address? Give one or more addresses of this host");
 
-	/* Blocked before there are threads, so that only sigwait() below takes them. */
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGTERM);
-	sigaddset(&ends, SIGINT);
-	sigaddset(&ends, SIGHUP);
-	sigprocmask(SIG_BLOCK, &ends, NULL);
-	signal(SIGPIPE, SIG_IGN);
+	tool_ends_block();
+	tool_ignore_broken_pipes();
 
 	if (urds_open(NULL, &ctx) < 0) {
 		tool_error("cannot start: %s", urds_reason());
@@ -92,7 +85,7 @@ int tool_listen(int argc, char **argv)
 		if (claim(ctx, argv[i]) < 0)
 			rc = TOOL_FAILED;
 	if (rc == TOOL_OK)
-		sigwait(&ends, &sig);
+		tool_ends_wait();
 	urds_shutdown(ctx);
 	return rc;
 }

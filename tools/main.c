@@ -16,8 +16,12 @@ static const struct command {
 	{"cat", "urds cat", NULL, tool_cat},
 	{"info", "urds info", "rds-info", tool_info},
 	{"doctor", "urds doctor", NULL, tool_doctor},
+#ifdef URDS_HAVE_DEMO
 	{"demo", "urds demo", NULL, tool_demo},
+#endif
+#ifdef URDS_HAVE_STRESS
 	{"stress", "urds stress", "rds-stress", tool_stress},
+#endif
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -30,21 +34,25 @@ static const char help[] =
 	"  urds cat -l ADDR:PORT    receive a stream, write it to standard output\n"
 	"  urds cat ADDR:PORT       send standard input to such a receiver\n"
 	"  urds info                connections, sockets, queues, counters (also: rds-info)\n"
+#ifdef URDS_HAVE_STRESS
 	"  urds stress              load a path and check every message (also: rds-stress)\n"
+#endif
 	"  urds doctor              what would stop urds on this host\n"
 	"  urds doctor PEER         what is at PEER, or between it and us\n"
+#ifdef URDS_HAVE_DEMO
 	"  urds demo                two nodes on this machine, verified messages, cut connections\n"
+#endif
 	"\n"
 	"'urds COMMAND --help' and urds-COMMAND(1) say more. Nothing here needs to run as root.\n";
 
 int main(int argc, char **argv)
 {
-	const char *self = argc > 0 && argv[0] ? argv[0] : "urds", *slash = strrchr(self, '/');
-	static char full_name[32];
+	static char full_name[32], base[64];
+	const char *self;
 	size_t i;
 
-	if (slash)
-		self = slash + 1;
+	tool_system_init();
+	self = tool_base_name(base, sizeof base, argc > 0 && argv[0] ? argv[0] : "urds");
 	for (i = 0; i < COMMANDS; i++) {
 		if (commands[i].link && strcmp(self, commands[i].link) == 0) {
 			tool_name = commands[i].link;

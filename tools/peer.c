@@ -11,6 +11,7 @@
 
 #include "info_element.h"
 #include "json.h"
+#include "system.h"
 
 static const char *const states[] = {
 	[URDS_PEER_DOWN] = "down",
@@ -42,7 +43,8 @@ const char *peer_date(uint64_t ns, char *buf, size_t cap)
 	time_t t = (time_t)(ns / 1000000000u);
 	struct tm tm;
 
-	if (ns == 0 || !localtime_r(&t, &tm) || strftime(buf, cap, "%Y-%m-%d %H:%M:%S", &tm) == 0)
+	if (ns == 0 || !tool_local_time(t, &tm) ||
+	    strftime(buf, cap, "%Y-%m-%d %H:%M:%S", &tm) == 0)
 		snprintf(buf, cap, "-");
 	return buf;
 }

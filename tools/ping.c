@@ -101,7 +101,7 @@ static int line_json(struct run *r, const struct request *q, uint64_t rtt_ns,
 		tool_json_flag(o, "duplicate", q->has_line);
 	}
 	if (err)
-		tool_json_text(o, "error", strerror(err));
+		tool_json_text(o, "error", tool_strerror(err));
 	return tool_json_print(o, false);
 }
 
@@ -123,13 +123,14 @@ static void line(struct run *r, struct request *q, uint64_t rtt_ns, const struct
 			printf(" DUP!");
 	}
 	if (err)
-		printf(" ERROR: %s", strerror(err));
+		printf(" ERROR: %s", tool_strerror(err));
 	printf("\n");
 	q->has_line = true;
 	if (err == EINVAL && !r->has_hinted) {
 		printf("      Maybe your kernel does not support rds ping yet\n");
 		r->has_hinted = true;
 	}
+	fflush(stdout); /* whoever reads a pipe wants each line when it comes */
 }
 
 /* The next slot in turn that does not wait, else the one that has waited longest. */
@@ -220,7 +221,7 @@ static int source(struct run *r, const char *text, struct tool_addr *src)
 	err = tool_route(src, &r->dest);
 	if (err)
 		tool_error("no route to %s: %s; choose a source address with -I", r->dest.text,
-			   strerror(err));
+			   tool_strerror(err));
 	return err ? -1 : 0;
 }
 
@@ -232,7 +233,6 @@ int tool_ping(int argc, char **argv)
 	long long n;
 	int c, rc;
 
-	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, "c:i:I:Q:", options, NULL)) != -1) {
 		switch (c) {

@@ -5,10 +5,8 @@
 #include "ping.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 static int sock_open(struct pinger *p, unsigned slot)
 {
@@ -155,7 +153,6 @@ static int take(struct pinger *p, unsigned slot, struct ping_reply *out)
 
 static int wait_own(struct pinger *p, uint64_t left_ns, struct ping_reply *out)
 {
-	struct timespec ts = {(time_t)(left_ns / 1000000000u), (long)(left_ns % 1000000000u)};
 	struct pollfd fds[PING_SLOTS];
 	unsigned i, hot = p->hot;
 
@@ -170,9 +167,9 @@ static int wait_own(struct pinger *p, uint64_t left_ns, struct ping_reply *out)
 	if (hot < PING_SLOTS)
 		return 0; /* the time left is another now */
 	for (i = 0; i < PING_SLOTS; i++)
-		fds[i] = (struct pollfd){.fd = p->fds[i], .events = POLLIN};
-	if (ppoll(fds, PING_SLOTS, &ts, NULL) < 0 && errno != EINTR) {
-		tool_error("waiting for replies: %s", strerror(errno));
+		fds[i] = (struct pollfd){.fd = (tool_sock)p->fds[i], .events = POLLIN};
+	if (tool_poll(fds, PING_SLOTS, left_ns) < 0 && errno != EINTR) {
+		tool_error("waiting for replies: %s", tool_strerror(errno));
 		return -1;
 	}
 	return 0;

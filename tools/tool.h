@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * What the subcommands share: messages, addresses as users write them, sources chosen by routing. A
- * tool uses the public headers and libc, nothing else.
+ * tool uses the public headers, libc and system.h, nothing else.
  */
 #ifndef URDS_TOOLS_TOOL_H
 #define URDS_TOOLS_TOOL_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
+#include "system.h"
 #include "urds/owner.h"
 #include "urds/urds.h"
 
@@ -27,14 +27,14 @@ int tool_stress(int argc, char **argv);
 extern const char *tool_name; /* "urds cat", "rds-ping": starts every message */
 
 /* "NAME: message" on stderr. */
-void tool_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void tool_error(const char *fmt, ...) __attribute__((format(TOOL_PRINTF, 1, 2)));
 
 /* For --help and --version: prints to stdout, returns the exit code. */
 int tool_print(const char *text);
 int tool_version(void);
 
 /* A bad command line: message, how to get help. Returns TOOL_USAGE. */
-int tool_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+int tool_usage(const char *fmt, ...) __attribute__((format(TOOL_PRINTF, 1, 2)));
 
 #define TOOL_ADDR_TEXT 64
 
@@ -57,8 +57,6 @@ uint16_t tool_port(const struct tool_addr *a);
 int tool_route(struct tool_addr *out, const struct tool_addr *dest);
 
 const struct sockaddr *tool_sa(const struct tool_addr *a);
-
-uint64_t tool_now_ns(void);
 
 /* A number in C notation with an optional suffix k, m or g (x1024). -1: not a number. */
 long long tool_number(const char *text);

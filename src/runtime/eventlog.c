@@ -117,7 +117,8 @@ struct line {
 
 static void put(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-static void put_v(struct line *l, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+static void put_v(struct line *l, const char *fmt, va_list ap)
+	__attribute__((format(printf, 2, 0)));
 
 static void put_v(struct line *l, const char *fmt, va_list ap)
 {

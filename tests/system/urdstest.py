@@ -31,6 +31,7 @@ CLONE_NEWNET = 0x40000000
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 
 procs = []
+at_end = []  # what else a program has to clear up, before its folder goes
 
 
 class NotHere(Exception):
@@ -280,6 +281,8 @@ def main(names):
                 p.stop()
             procs.clear()
     print(f"1..{i}")
+    for f in at_end:
+        f()
     if _tempdir:
         shutil.rmtree(_tempdir, ignore_errors=True)
     sys.exit(1 if failed else 0)

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The system is POSIX, with the few things that Linux adds.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "system.h"
+
+const char tool_lists_addresses[] = "ip address";
+
+void tool_system_init(void)
+{
+}
+
+const char *tool_base_name(char *buf, size_t cap, const char *argv0)
+{
+	const char *slash = strrchr(argv0, '/');
+
+	snprintf(buf, cap, "%s", slash ? slash + 1 : argv0);
+	return buf;
+}
+
+static sigset_t ends(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	return set;
+}
+
+void tool_ends_block(void)
+{
+	sigset_t set = ends();
+
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+void tool_ends_wait(void)
+{
+	sigset_t set = ends();
+	int sig;
+
+	sigwait(&set, &sig);
+}
+
+void tool_unset_env(const char *name)
+{
+	unsetenv(name);
+}
+
+void tool_ignore_broken_pipes(void)
+{
+	signal(SIGPIPE, SIG_IGN);
+}
+
+const char *tool_strerror(int err)
+{
+	return strerror(err);
+}
+
+const char *tool_gai_error(int rc)
+{
+	return rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc);
+}
+
+static uint64_t clock_ns(clockid_t which)
+{
+	struct timespec ts;
+
+	clock_gettime(which, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t tool_now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+uint64_t tool_date_ns(void)
+{
+	return clock_ns(CLOCK_REALTIME);
+}
+
+bool tool_local_time(time_t t, struct tm *out)
+{
+	return localtime_r(&t, out) != NULL;
+}
+
+void tool_bytes(void)
+{
+}
+
+/* After a call on @fd that returned @n: is it to be made again? Waits for a descriptor that somebody has made non-blocking. */
+static bool again(ssize_t n, int fd, short events)
+{
+	struct pollfd p = {.fd = fd, .events = events};
+
+	if (n < 0 && errno == EAGAIN)
+		return poll(&p, 1, -1) >= 0 || errno == EINTR;
+	return n < 0 && errno == EINTR;
+}
+
+ssize_t tool_read(void *buf, size_t len)
+{
+	ssize_t n;
+
+	do {
+		n = read(STDIN_FILENO, buf, len);
+	} while (again(n, STDIN_FILENO, POLLIN));
+	return n;
+}
+
+ssize_t tool_write(const void *buf, size_t len)
+{
+	ssize_t n;
+
+	do {
+		n = write(STDOUT_FILENO, buf, len);
+	} while (again(n, STDOUT_FILENO, POLLOUT));
+	return n;
+}
+
+tool_sock tool_sock_open(int family, int type, bool is_nonblocking)
+{
+	return socket(family, type | SOCK_CLOEXEC | (is_nonblocking ? SOCK_NONBLOCK : 0), 0);
+}
+
+void tool_sock_close(tool_sock s)
+{
+	close(s);
+}
+
+int tool_sock_error(void)
+{
+	return errno;
+}
+
+int tool_sock_pending(tool_sock s)
+{
+	socklen_t len = sizeof(int);
+	int err;
+
+	return getsockopt(s, SOL_SOCKET, SO_ERROR, &err, &len) < 0 ? errno : err;
+}
+
+int tool_sock_bind_again(tool_sock s, const struct sockaddr *sa, socklen_t len)
+{
+	int on = 1;
+
+	return setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 || bind(s, sa, len) < 0
+		       ? errno
+		       : 0;
+}
+
+int tool_poll(struct pollfd *v, unsigned n, uint64_t timeout_ns)
+{
+	struct timespec ts = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
+
+	return ppoll(v, n, &ts, NULL);
+}
