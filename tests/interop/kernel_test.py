@@ -193,7 +193,12 @@ def in_qemu():
         exchange_in(net, CASES if FULL else [('above', 6)])
 
 
-def exchange_in(net, cases=None):
+def exchange_with_fences():
+    """The same where TCP does not say what has arrived, as on Windows: the kernel is asked."""
+    exchange_in(the_lab(), CASES if FULL else [('above', 4), ('below', 4)], options=['--no-tcp-acks'])
+
+
+def exchange_in(net, cases=None, options=()):
     n, big, empty, pairs, kills = (14000, 120, 150, 4, 52) if FULL else (3000, 40, 60, 4, 12)
     for order, family in cases or CASES:
         c = Case(net, order, family)
@@ -205,7 +210,7 @@ def exchange_in(net, cases=None):
         net.delay(4)
         start = time.monotonic()
         theirs = c.peer('exchange', *args, timeout=330)
-        ours = c.urds('exchange', *args)
+        ours = c.urds('exchange', *args, *options)
         ours.wait_line('ready', 10)
         killer = Killer(c, ours, 0.4)
         killer.run(kills)
@@ -449,5 +454,5 @@ def takeover():
 
 
 if __name__ == '__main__':
-    lab.main(pings, exchange_with_kills, restarts, reboots, stopped, black_hole, cats, in_qemu,
+    lab.main(pings, exchange_with_kills, exchange_with_fences, restarts, reboots, stopped, black_hole, cats, in_qemu,
              *([takeover] if FULL or sys.argv[1:] else []))

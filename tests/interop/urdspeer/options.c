@@ -21,30 +21,44 @@ const char usage_text[] =
 	"  sink ADDR:PORT [--pairs P] [--hold S] [--count N]   receive on P ports, check numbered messages\n"
 	"  flood --local ADDR:PORT --peer ADDR:PORT [--size B] [--count N]   send numbered messages\n"
 	"options of all: --timeout S (120) --stall S (30) --sndbuf B (4 MiB) --rcvbuf B --seconds S\n"
-	"           --no-ext (as a kernel on the wire) --paths N\n"
+	"           --no-ext (as a kernel on the wire) --no-tcp-acks --paths N\n"
 	"exit status: 0 well, 1 a check or a call failed or time ran out, 2 usage\n";
 
 /* clang-format off */
 enum {
 	OPT_LOCAL = 256, OPT_PEER, OPT_SEND, OPT_RECV, OPT_SEED, OPT_SIZES, OPT_BIG, OPT_EMPTY,
 	OPT_RECV_BIG, OPT_RECV_EMPTY, OPT_PAIRS, OPT_TIMEOUT, OPT_STALL, OPT_LINGER, OPT_SNDBUF,
-	OPT_RCVBUF, OPT_HOLD, OPT_SECONDS, OPT_SIZE, OPT_COUNT, OPT_WINDOW, OPT_NO_EXT, OPT_PATHS
+	OPT_RCVBUF, OPT_HOLD, OPT_SECONDS, OPT_SIZE, OPT_COUNT, OPT_WINDOW, OPT_NO_EXT, OPT_NO_TCP_ACKS,
+	OPT_PATHS
 };
 /* clang-format on */
 
 static const struct option long_options[] = {
-	{"local", 1, NULL, OPT_LOCAL},	     {"peer", 1, NULL, OPT_PEER},
-	{"send", 1, NULL, OPT_SEND},	     {"recv", 1, NULL, OPT_RECV},
-	{"seed", 1, NULL, OPT_SEED},	     {"sizes", 1, NULL, OPT_SIZES},
-	{"big", 1, NULL, OPT_BIG},	     {"empty", 1, NULL, OPT_EMPTY},
-	{"recv-big", 1, NULL, OPT_RECV_BIG}, {"recv-empty", 1, NULL, OPT_RECV_EMPTY},
-	{"pairs", 1, NULL, OPT_PAIRS},	     {"timeout", 1, NULL, OPT_TIMEOUT},
-	{"stall", 1, NULL, OPT_STALL},	     {"linger", 1, NULL, OPT_LINGER},
-	{"sndbuf", 1, NULL, OPT_SNDBUF},     {"rcvbuf", 1, NULL, OPT_RCVBUF},
-	{"hold", 1, NULL, OPT_HOLD},	     {"seconds", 1, NULL, OPT_SECONDS},
-	{"size", 1, NULL, OPT_SIZE},	     {"count", 1, NULL, OPT_COUNT},
-	{"window", 1, NULL, OPT_WINDOW},     {"no-ext", 0, NULL, OPT_NO_EXT},
-	{"paths", 1, NULL, OPT_PATHS},	     {NULL, 0, NULL, 0},
+	{"local", 1, NULL, OPT_LOCAL},
+	{"peer", 1, NULL, OPT_PEER},
+	{"send", 1, NULL, OPT_SEND},
+	{"recv", 1, NULL, OPT_RECV},
+	{"seed", 1, NULL, OPT_SEED},
+	{"sizes", 1, NULL, OPT_SIZES},
+	{"big", 1, NULL, OPT_BIG},
+	{"empty", 1, NULL, OPT_EMPTY},
+	{"recv-big", 1, NULL, OPT_RECV_BIG},
+	{"recv-empty", 1, NULL, OPT_RECV_EMPTY},
+	{"pairs", 1, NULL, OPT_PAIRS},
+	{"timeout", 1, NULL, OPT_TIMEOUT},
+	{"stall", 1, NULL, OPT_STALL},
+	{"linger", 1, NULL, OPT_LINGER},
+	{"sndbuf", 1, NULL, OPT_SNDBUF},
+	{"rcvbuf", 1, NULL, OPT_RCVBUF},
+	{"hold", 1, NULL, OPT_HOLD},
+	{"seconds", 1, NULL, OPT_SECONDS},
+	{"size", 1, NULL, OPT_SIZE},
+	{"count", 1, NULL, OPT_COUNT},
+	{"window", 1, NULL, OPT_WINDOW},
+	{"no-ext", 0, NULL, OPT_NO_EXT},
+	{"no-tcp-acks", 0, NULL, OPT_NO_TCP_ACKS},
+	{"paths", 1, NULL, OPT_PATHS},
+	{NULL, 0, NULL, 0},
 };
 
 static uint64_t number(uint64_t max)
@@ -153,6 +167,8 @@ void parse_options(struct options *o, int argc, char **argv)
 			o->sizes = optarg;
 		} else if (c == OPT_NO_EXT) {
 			o->config |= URDS_CONFIG_NO_EXT;
+		} else if (c == OPT_NO_TCP_ACKS) {
+			o->config |= URDS_CONFIG_NO_TCP_ACKS;
 		} else {
 			parse_number(o, c);
 		}
