@@ -82,6 +82,9 @@
 #define URDS_KEEP_BYTES (4u << 20)
 /* Where TCP does not say what a kernel has: a fence that is not answered for so long is followed by another. */
 #define URDS_FENCE_NS URDS_SEC(1)
+/* Its source ports, one after the other: programs bind others, and where one binds one of these its pongs are its own. */
+#define URDS_FENCE_PORT_MIN 2u
+#define URDS_FENCE_PORT_MAX 1023u
 #define URDS_REST_NS \
 	URDS_SEC(1) /* nothing has passed on a path for so long: its memory is given back */
 #define URDS_ACK_DELAY_NS \

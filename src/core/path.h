@@ -43,14 +43,12 @@ struct urds_path_tx {
 	bool is_up;	       /* append + tx to write: a connection is there */
 	bool is_held;	       /* append + tx to write: no proof of life yet, messages wait (W9) */
 	bool is_mute;	       /* append + tx to write: so does everything else */
-	/* append, and tx for the first one: probes of this connection that are answered, and answers that came; see urds_path_tx_fence() */
-	uint32_t probes, answers;
+	/* append: urds_path_tx_fence() */
 	struct urds_fence {
 		uint64_t seq;
-		uint32_t index; /* among the probes, from 1; 0: none */
-	} fence[2];		/* the last one, and the one before */
+		uint16_t port; /* 0: none */
+	} fence[2];	       /* the last one, and the oldest */
 	urds_ns fence_at;
-	bool has_pongs; /* posted since the last fence: somebody waits for them */
 };
 
 /* What has to be known of a path whose connection is up and on which nothing goes on. */
@@ -124,15 +122,16 @@ void urds_path_tx_down(struct urds_path_tx *t);
 int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport,
 		      const struct urds_probe *p);
 
-/* append. Where a kernel's TCP does not say what has arrived: a probe behind all that is queued. A kernel takes in and
- * answers one after the other, so the answer acknowledges what is before it. None if one is on the way. */
-void urds_path_tx_fence(struct urds_path_tx *t, const struct urds_probe *us, urds_ns now);
-/* append + tx. There: if nothing is left but probes and answers of our own, and they were handed out, their last number, else 0. They
- * are forgotten with their connection anyway, and to have them acknowledged would take more of them. */
+/* append. Where a kernel's TCP does not say what has arrived: a ping from @port behind all that is queued. A kernel takes in and
+ * answers one after the other, so the pong acknowledges what is before the ping. Of this path no ping was from @port lately, so that no
+ * other pong is taken for this one. None if one is on the way, or nothing is queued. Return: was it
+ * queued? */
+bool urds_path_tx_fence(struct urds_path_tx *t, uint16_t port, urds_ns now);
+/* append. A pong to @port has come. Return: the number up to which the peer has everything, or 0: it is no fence's. */
+uint64_t urds_path_tx_fenced(struct urds_path_tx *t, uint16_t port);
+/* append + tx. There: if nothing is left but pings, pongs and probes of our own, and they were handed out, their last number,
+ * else 0. To have them acknowledged would take more of them, and two ends would ask each other for ever. */
 uint64_t urds_path_tx_own_only(struct urds_path_tx *t);
-/* append. An answer has come. Return: up to which number the peer has everything, or 0: nothing new. Kernels answer each probe that
- * is not flagged as a duplicate, once; should one not be answered, the next fence makes up for it. */
-uint64_t urds_path_tx_answered(struct urds_path_tx *t);
 
 /* append + tx. Return: false if something goes on or is wanted. */
 bool urds_path_tx_rest(const struct urds_path_tx *t, struct urds_path_rest *out);

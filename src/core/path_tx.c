@@ -71,8 +71,6 @@ static bool ctl_build(struct urds_path_tx *t, const struct urds_tx_env *env, boo
 		urds_probe_put(p, false, t->log.tail_seq - 1, env->us);
 		if (urds_log_is_uncertain(&t->log))
 			p[URDS_HDR_OFF_FLAGS] = URDS_F_RETRANSMITTED;
-		else
-			t->probes++;
 		p += URDS_HDR_LEN;
 	}
 	if (want & URDS_HAS_MAP) {
@@ -164,7 +162,6 @@ void urds_path_tx_up(struct urds_path_tx *t, enum urds_tx_hold hold, const struc
 	t->is_held = hold != URDS_HOLD_NOTHING;
 	t->is_mute = hold == URDS_HOLD_ALL;
 	t->map_due = true;
-	t->probes = t->answers = 0;
 	memset(t->fence, 0, sizeof t->fence);
 	atomic_store_explicit(&t->want, URDS_WANT_PROBE, memory_order_release);
 	/* A kernel does not answer a duplicate: it gets another probe behind the messages. */
@@ -245,7 +242,7 @@ int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport,
 	if (p && !t->is_up)
 		return 0; /* about a connection that has gone meanwhile */
 	/* Twice as many before an answer is dropped too: pings alone do not keep a probe from being answered. */
-	if (t->posted >= (p ? 2 * URDS_PONGS_MAX : URDS_PONGS_MAX))
+	if (t->posted >= (p || dport == URDS_PING_PORT ? 2 * URDS_PONGS_MAX : URDS_PONGS_MAX))
 		return -URDS_EAGAIN;
 	rc = urds_log_claim(&t->log, 0, t, dport, NULL, &c);
 	if (rc < 0)
@@ -256,8 +253,6 @@ int urds_path_tx_post(struct urds_path_tx *t, uint16_t sport, uint16_t dport,
 		urds_hdr_put_data(c.wire, c.seq, 0, sport, dport);
 	urds_log_commit(&c);
 	t->posted++;
-	t->probes += p && dport == 0;
-	t->has_pongs = t->has_pongs || !p;
 	return 0;
 }
 
@@ -265,35 +260,35 @@ uint64_t urds_path_tx_own_only(struct urds_path_tx *t)
 {
 	uint64_t queued = t->log.next_seq - t->log.tail_seq;
 
-	if (queued == 0 || queued > t->posted || t->has_pongs || urds_log_has_unsent(&t->log))
-		return 0;
-	return t->log.next_seq - 1;
+	return queued == 0 || queued > t->posted || urds_log_has_unsent(&t->log)
+		       ? 0
+		       : t->log.next_seq - 1;
 }
 
-void urds_path_tx_fence(struct urds_path_tx *t, const struct urds_probe *us, urds_ns now)
+bool urds_path_tx_fence(struct urds_path_tx *t, uint16_t port, urds_ns now)
 {
 	uint64_t seq = t->log.next_seq;
 
 	if (!t->is_up || t->is_held || seq == t->log.tail_seq ||
-	    (t->fence[0].index && now < t->fence_at + URDS_FENCE_NS))
-		return;
-	if (urds_path_tx_post(t, URDS_PROBE_PORT, 0, us) < 0)
-		return; /* no memory, or too many answers are to go out: the next sample tries again */
-	t->fence[1] = t->fence[0];
-	t->fence[0] = (struct urds_fence){.seq = seq, .index = t->probes};
+	    (t->fence[0].port && now < t->fence_at + URDS_FENCE_NS))
+		return false;
+	if (urds_path_tx_post(t, port, URDS_PING_PORT, NULL) < 0)
+		return false; /* no memory, or too many pongs are to go out: the next sample tries again */
+	if (!t->fence[1].port)
+		t->fence[1] = t->fence[0];
+	t->fence[0] = (struct urds_fence){.seq = seq, .port = port};
 	t->fence_at = now;
-	t->has_pongs = false;
+	return true;
 }
 
-uint64_t urds_path_tx_answered(struct urds_path_tx *t)
+uint64_t urds_path_tx_fenced(struct urds_path_tx *t, uint16_t port)
 {
-	t->answers++;
 	for (unsigned i = 0; i < 2; i++) {
 		uint64_t seq = t->fence[i].seq;
 
-		if (!t->fence[i].index || t->answers < t->fence[i].index)
+		if (!port || t->fence[i].port != port)
 			continue;
-		memset(&t->fence[i], 0, (2 - i) * sizeof t->fence[0]);
+		memset(&t->fence[i], 0, (2 - i) * sizeof t->fence[0]); /* and what is older */
 		return seq;
 	}
 	return 0;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -256,20 +257,30 @@ int urds_context_fd(struct urds_ctx *ctx)
 
 int urds_progress(struct urds_ctx *ctx)
 {
+	static _Thread_local volatile sig_atomic_t is_inside;
 	struct urds_ctx *e = driven(ctx, "urds_progress");
+	int asked, cancel;
 	urds_ns next, now;
-	int asked = -1;
 
 	if (!e)
 		return -1;
-	if (call_me.state != CALL_OUT)
+	/* Also finds out that an earlier call was left by longjmp. */
+	if (is_inside || !call_enter())
 		return urds_fail(URDS_EAGAIN, "urds_progress: in a signal handler that interrupted "
 					      "another call");
+	call_leave();
+	if (call_me.state != CALL_OUT)
+		return urds_fail(URDS_EAGAIN, "urds_progress: in a signal handler that interrupted "
+					      "a call that waits");
+	is_inside = 1;
+	cancel = urds_cancel_off();
 	asked = urds_record_progress(e); /* which makes calls of its own */
 	(void)call_enter();
 	now = urds_clock_ns();
 	next = engine_progress(e, asked < 0 ? URDS_NEVER : now + URDS_MS(asked));
 	call_leave();
+	urds_cancel_back(cancel);
+	is_inside = 0;
 	if (next == URDS_NEVER || next > now + URDS_MS(INT_MAX))
 		return INT_MAX;
 	return next > now ? (int)((next - now + URDS_MS(1) - 1) / URDS_MS(1)) : 0;

@@ -50,6 +50,7 @@ static int server_new(const struct urds_record_cfg *cfg, struct urds_record_serv
 	s->info = cfg->info;
 	urds_rec_ident_self(&s->ident, cfg->mode);
 	s->has_no_thread = cfg->watch != NULL;
+	s->watch = cfg->watch;
 	if (!cfg->watch)
 		rc = urds_thread_start(&s->thread, "urds-record", serve, s);
 	else if (urds_rec_fd(s) >= 0)
@@ -67,6 +68,7 @@ static void server_stop(struct urds_record_server *s)
 	urds_rec_server_wake(s);
 	urds_thread_join(&s->thread);
 	if (s->has_no_thread) {
+		(void)s->watch(s->ctx, -1);
 		urds_lock_acquire(&s->step_lock);
 		urds_rec_end(s);
 		urds_lock_release(&s->step_lock);
@@ -178,7 +180,11 @@ int urds_record_progress(struct urds_ctx *ctx)
 		urds_lock_release(&all_lock);
 		return -1;
 	}
-	urds_lock_acquire(&s->step_lock); /* whoever frees it waits for that */
+	/* Whoever frees it waits for that; another thread that is at it will do. */
+	if (!urds_lock_try(&s->step_lock)) {
+		urds_lock_release(&all_lock);
+		return -1;
+	}
 	urds_lock_release(&all_lock);
 	/* Events without end leave the rest to the next call: the descriptor stays readable. */
 	for (int i = 0; i < 64 && urds_rec_step(s, false, &next_ms); i++)

@@ -493,24 +493,8 @@ void path_heard(struct path *h, bool has_probe)
 		   urds_peer_heard(&h->peer->core, h->slot, has_probe, urds_clock_ns(), &out));
 }
 
-/* It may acknowledge what is before the fence that it answers. */
-static void answered(struct path *h)
-{
-	uint64_t seq;
-
-	urds_lock_acquire(&h->append);
-	seq = urds_path_tx_answered(&h->tx);
-	urds_lock_release(&h->append);
-	if (seq > atomic_load_explicit(&h->ack_seen, memory_order_relaxed)) {
-		atomic_store_explicit(&h->ack_seen, seq, memory_order_release);
-		path_acked(h);
-	}
-}
-
 void path_probed(struct path *h, enum urds_probe_sort sort, const struct urds_probe *probe)
 {
-	if (sort == URDS_PROBE_ANSWER)
-		answered(h);
 	PEER_EVENT(h->peer, NULL,
 		   urds_peer_probed(&h->peer->core, h->slot, sort, probe, urds_clock_ns(), &out));
 }
@@ -542,7 +526,7 @@ void path_end(struct path *h)
 	if (how == URDS_CLOSE_RESET || atomic_load(&h->is_ending))
 		fault = URDS_FAULT_NONE;
 	if (atomic_load(&h->kind) == URDS_KIND_KERNEL && how == URDS_CLOSE_NOW &&
-	    l->end == URDS_LINK_EOF)
+	    l->end == URDS_LINK_EOF && !p->e->cfg.no_tcp_acks)
 		read = l->t->data->acked(
 			l); /* before the sample below, which tells owners at least as far */
 	atomic_store(&h->wants_sample,

@@ -513,6 +513,8 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 
 	urds_lock_acquire(&e->progress_lock);
 	e->is_undriven = true; /* nobody else does its work any more */
+	if (e->cfg.no_threads)
+		atomic_store(&e->loop_polls, 0);
 	urds_lock_release(&e->progress_lock);
 	if (e->stop_records)
 		e->stop_records(e);

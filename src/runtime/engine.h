@@ -163,6 +163,7 @@ struct path {
 	_Atomic uint64_t counts[PATH_C_MAX];
 	_Atomic uint32_t gathered;    /* wire bytes appended since the last transmit */
 	_Atomic urds_ns gather_until; /* what was gathered is to go out */
+	uint32_t fences;	      /* role: ports used for them */
 	bool is_fenced,
 		wants_fence;	   /* role: TCP does not say what the kernel has; so it is asked */
 	_Atomic bool is_tx_short;  /* role to write: a send is under way, or could not take all */
@@ -552,6 +553,7 @@ void sock_close_fds(struct urds_sock *s);
 /* ---- progress.c, for contexts without threads */
 /* The descriptor to watch, or negative. */
 int engine_hub_fd(struct urds_ctx *e);
+/* -1: no more. */
 int engine_hub_watch(struct urds_ctx *e, int fd);
 /* Return: when it is to be called again, at the latest. @also: not after that. */
 urds_ns engine_progress(struct urds_ctx *e, urds_ns also);

@@ -57,7 +57,8 @@ static _Thread_local bool is_inside;
 
 static bool take(struct bucket *b, urds_ns now, uint32_t burst, urds_ns every)
 {
-	uint64_t more = (now - b->at) / every;
+	uint64_t more = now > b->at ? (now - b->at) / every
+				    : 0; /* read before the lock was taken */
 
 	if (b->at == 0 || more >= burst) {
 		b->tokens = burst;
@@ -263,8 +264,7 @@ int eventlog_set(enum eventlog_level level, eventlog_fn *fn, void *arg, int to, 
 
 void eventlog_fork_child(void)
 {
-	atomic_store(&inside, 0);
-	is_inside = false;
+	atomic_store(&inside, is_inside); /* by a log function that forks */
 	urds_lock_init(&rate_lock);
 	urds_lock_init(&set_lock);
 }

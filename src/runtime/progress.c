@@ -17,17 +17,20 @@
 
 int engine_hub_fd(struct urds_ctx *e)
 {
+	bool has_fds = false;
 	int rc = 0;
 
 	urds_lock_acquire(&e->start_lock);
 	if (!e->has_hub) {
 		rc = urds_hub_new(&e->hub);
+		has_fds = rc == 0;
 		if (rc == 0)
 			rc = urds_hub_add(&e->hub, (int)urds_poller_fd(e->poller));
 		if (rc == 0 && e->extra_fd >= 0)
 			rc = urds_hub_add(&e->hub, e->extra_fd);
-		if (rc == 0)
-			e->has_hub = true;
+		e->has_hub = rc == 0;
+		if (rc < 0 && has_fds)
+			urds_hub_free(&e->hub);
 	}
 	if (rc == 0)
 		rc = e->hub.fd;
@@ -42,9 +45,9 @@ int engine_hub_watch(struct urds_ctx *e, int fd)
 	int rc = 0;
 
 	urds_lock_acquire(&e->start_lock);
-	e->extra_fd = fd;
-	if (e->has_hub)
+	if (e->has_hub && fd >= 0)
 		rc = urds_hub_add(&e->hub, fd);
+	e->extra_fd = rc == 0 ? fd : -1;
 	urds_lock_release(&e->start_lock);
 	return rc;
 }

@@ -155,6 +155,31 @@ static bool ack_due(struct path *h, const struct urds_rx_batch *b)
 	return false;
 }
 
+/* Is @it the pong to a fence? Then what was before the fence has been taken in. */
+static bool is_fence(struct path *h, const struct urds_rx_item *it)
+{
+	struct urds_ctx *e = h->peer->e;
+	bool is_bound;
+	uint64_t seq;
+
+	if (it->sport != URDS_PING_PORT || it->len != 0 || it->dport < URDS_FENCE_PORT_MIN ||
+	    it->dport > URDS_FENCE_PORT_MAX)
+		return false;
+	urds_rwlock_read_acquire(&e->table);
+	is_bound = urds_bindtab_find(&e->bound, &h->peer->core.local, it->dport) != NULL;
+	urds_rwlock_read_release(&e->table);
+	if (is_bound)
+		return false;
+	urds_lock_acquire(&h->append);
+	seq = urds_path_tx_fenced(&h->tx, it->dport);
+	urds_lock_release(&h->append);
+	if (seq == 0)
+		return false;
+	if (seq > atomic_load_explicit(&h->ack_seen, memory_order_relaxed))
+		atomic_store_explicit(&h->ack_seen, seq, memory_order_release);
+	return true;
+}
+
 static void handle(struct path *h, struct urds_rx_batch *b)
 {
 	struct urds_ctx *e = h->peer->e;
@@ -173,6 +198,11 @@ static void handle(struct path *h, struct urds_rx_batch *b)
 
 		switch (it->kind) {
 		case URDS_RX_DATA:
+			if (is_fence(h, it)) {
+				urds_buf_drop(it->buf);
+				acked = true;
+				break;
+			}
 			while (i + n < b->n && b->v[i + n].kind == URDS_RX_DATA &&
 			       b->v[i + n].dport == it->dport)
 				n++;

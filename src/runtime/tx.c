@@ -172,13 +172,13 @@ static void pass_tombs(struct path *h)
 
 static void fence(struct path *h)
 {
-	struct urds_probe us;
+	uint16_t port = (uint16_t)(URDS_FENCE_PORT_MIN +
+				   h->fences % (URDS_FENCE_PORT_MAX - URDS_FENCE_PORT_MIN + 1));
 
-	urds_peer_probe(&h->peer->core, h->peer->e->incarnation, &us);
 	urds_lock_acquire(&h->append);
-	/* Answers of ours that are not acknowledged must not keep us from answering. */
+	/* Pongs of ours that are not acknowledged must not keep us from answering. */
 	if (h->wants_fence || h->tx.posted >= URDS_PONGS_MAX / 2)
-		urds_path_tx_fence(&h->tx, &us, urds_clock_ns());
+		h->fences += urds_path_tx_fence(&h->tx, port, urds_clock_ns());
 	urds_lock_release(&h->append);
 	h->wants_fence = false;
 }

@@ -155,7 +155,8 @@ void loop_rung(struct urds_wake *w)
 {
 	struct urds_ctx *e = urds_container_of(w, struct urds_ctx, loop_wake);
 
-	if (me.is_loop)
+	/* Where the program stands in for the loop thread, a call that waits does its work; it rings when it leaves. */
+	if (me.is_loop || (me.leads == e && e->cfg.no_threads))
 		urds_wake_take(w);
 	else
 		take_for(w, loop_is_there, e);
@@ -367,7 +368,7 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 
 	/* Before the loop thread is asked to leave, so that it sees why. */
 	atomic_store(&e->led_since, urds_clock_coarse_ns());
-	if (atomic_load(&e->loop_polls))
+	if (atomic_load(&e->loop_polls) && !e->cfg.no_threads)
 		urds_wake_ring(&e->loop_wake);
 	me.leads = e;
 	run_all(e);

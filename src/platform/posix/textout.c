@@ -28,7 +28,8 @@ bool urds_textout(int out, const char *text, size_t len)
 	int saved = errno;
 	bool ok;
 
-	ok = syscall(SYS_ppoll, &p, 1, &now, NULL, 0) == 1 && (p.revents & POLLOUT) &&
+	ok = syscall(SYS_ppoll, &p, 1, &now, NULL, 0) == 1 &&
+	     (p.revents & (POLLOUT | POLLERR | POLLHUP | POLLNVAL)) == POLLOUT &&
 	     urds_sys_write(out, text, len) == (ssize_t)len;
 	errno = saved;
 	return ok;

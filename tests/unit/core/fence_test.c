@@ -25,13 +25,13 @@ static void take_all(void)
 }
 
 /* Up, with the first probe on its way. */
-static void begin(void)
+static void begin(enum urds_tx_hold hold)
 {
 	test_mem_init(&mem);
 	us = (struct urds_probe){.has_npaths = true, .npaths = 1};
 	env = (struct urds_tx_env){.us = &us};
 	urds_path_tx_init(&t, &mem.m, BASE, false);
-	urds_path_tx_up(&t, URDS_HOLD_NOTHING, &us);
+	urds_path_tx_up(&t, hold, &us);
 	take_all();
 }
 
@@ -63,107 +63,97 @@ static void finish(void)
 	CHECK_EQ(mem.blocks, 0);
 }
 
-static void answer__to_the_first_probe_acknowledges_nothing(void)
-{
-	begin();
-	put();
-	urds_path_tx_fence(&t, &us, 1);
-	take_all();
-	CHECK_EQ(urds_path_tx_answered(&t), 0);
-	CHECK_EQ(urds_path_tx_answered(&t), BASE + 1); /* the fence is behind the message */
-	CHECK_EQ(urds_path_tx_answered(&t), 0);
-	finish();
-}
-
 static void fence__covers_what_is_before_it(void)
 {
 	uint64_t seq;
 
-	begin();
-	CHECK_EQ(urds_path_tx_answered(&t), 0);
+	begin(URDS_HOLD_NOTHING);
 	seq = put();
-	urds_path_tx_fence(&t, &us, 1);
+	CHECK(urds_path_tx_fence(&t, 5, 1));
 	put();
 	take_all();
-	CHECK_EQ(urds_path_tx_answered(&t), seq + 1);
+	CHECK_EQ(urds_path_tx_fenced(&t, 6), 0);
+	CHECK_EQ(urds_path_tx_fenced(&t, 0), 0);
+	CHECK_EQ(urds_path_tx_fenced(&t, 5), seq + 1);
+	CHECK_EQ(urds_path_tx_fenced(&t, 5), 0);
 	ack(seq + 1);
 	CHECK_EQ(t.log.tail_seq, seq + 2);
 	finish();
 }
 
-static void fence__is_one_at_a_time(void)
+/* On a connection that came in nothing goes out before the other end has spoken, its probe included. */
+static void fence__waits_for_proof_of_life(void)
 {
-	begin();
-	urds_path_tx_fence(&t, &us, 1); /* nothing to ask about */
-	CHECK_EQ(t.posted, 0);
+	begin(URDS_HOLD_ALL);
 	put();
-	urds_path_tx_fence(&t, &us, 1);
-	urds_path_tx_fence(&t, &us, 2);
-	CHECK_EQ(t.posted, 1);
-	urds_path_tx_fence(&t, &us, 1 + URDS_FENCE_NS);
-	CHECK_EQ(t.posted, 2);
+	CHECK(!urds_path_tx_fence(&t, 5, 1));
+	urds_path_tx_proven(&t);
+	CHECK(urds_path_tx_fence(&t, 5, 1));
+	CHECK_EQ(urds_path_tx_own_only(&t), 0);
 	take_all();
+	CHECK_EQ(urds_path_tx_fenced(&t, 5), BASE + 1);
 	finish();
 }
 
-/* One answer never came: the next fence's takes its place, and acknowledges no more than it is certain of. */
-static void fence__makes_up_for_an_answer_that_is_missing(void)
+static void fence__is_one_at_a_time(void)
 {
 	uint64_t seq;
 
-	begin();
+	begin(URDS_HOLD_NOTHING);
+	CHECK(!urds_path_tx_fence(&t, 2, 1)); /* nothing to ask about */
 	seq = put();
-	urds_path_tx_fence(&t, &us, 1);
+	CHECK(urds_path_tx_fence(&t, 2, 1));
+	CHECK(!urds_path_tx_fence(&t, 3, 2));
+	CHECK(urds_path_tx_fence(&t, 3, 1 + URDS_FENCE_NS));
+	CHECK(urds_path_tx_fence(&t, 4, 1 + 2 * URDS_FENCE_NS));
+	CHECK_EQ(t.posted, 3);
 	take_all();
-	CHECK_EQ(urds_path_tx_answered(&t), 0); /* the first probe's; or the fence's */
+	/* The oldest is kept, for a peer that is slow; the last as well. */
+	CHECK_EQ(urds_path_tx_fenced(&t, 3), 0);
+	CHECK_EQ(urds_path_tx_fenced(&t, 2), seq + 1);
+	CHECK_EQ(urds_path_tx_fenced(&t, 4), seq + 3);
+	finish();
+}
+
+/* A pong that comes after the one to a later fence is old news. */
+static void fence__answered_makes_older_ones_void(void)
+{
+	begin(URDS_HOLD_NOTHING);
 	put();
-	urds_path_tx_fence(&t, &us, 1 + URDS_FENCE_NS);
+	CHECK(urds_path_tx_fence(&t, 2, 1));
+	CHECK(urds_path_tx_fence(&t, 3, 1 + URDS_FENCE_NS));
 	take_all();
-	CHECK_EQ(urds_path_tx_answered(&t), seq + 1);
+	CHECK_EQ(urds_path_tx_fenced(&t, 3), BASE + 2);
+	CHECK_EQ(urds_path_tx_fenced(&t, 2), 0);
 	finish();
 }
 
 static void connection__begins_anew(void)
 {
-	begin();
+	begin(URDS_HOLD_NOTHING);
 	put();
-	urds_path_tx_fence(&t, &us, 1);
+	CHECK(urds_path_tx_fence(&t, 2, 1));
 	take_all();
 	urds_path_tx_down(&t);
 	CHECK_EQ(t.posted, 0);
 	urds_path_tx_up(&t, URDS_HOLD_NOTHING, &us);
 	take_all();
-	/* The probe in front of the replay is flagged, and unanswered; the one behind the messages is. */
-	CHECK_EQ(t.probes, 1);
-	CHECK_EQ(urds_path_tx_answered(&t), 0);
-	urds_path_tx_fence(&t, &us, 2);
+	CHECK_EQ(urds_path_tx_fenced(&t, 2), 0); /* a pong that was on the way */
+	CHECK(urds_path_tx_fence(&t, 3, 2));
 	take_all();
-	CHECK(urds_path_tx_answered(&t) > BASE);
+	CHECK(urds_path_tx_fenced(&t, 3) > BASE);
 	finish();
 }
 
 static void own_messages__are_not_asked_about(void)
 {
-	uint64_t seq;
-
-	begin();
+	begin(URDS_HOLD_NOTHING);
 	CHECK_EQ(urds_path_tx_own_only(&t), 0);
-	CHECK_EQ(urds_path_tx_post(&t, 0, URDS_PROBE_PORT, &us), 0);
+	CHECK_EQ(urds_path_tx_post(&t, 0, 7, NULL), 0);
 	CHECK_EQ(urds_path_tx_own_only(&t), 0); /* not handed out yet */
 	take_all();
 	CHECK_EQ(urds_path_tx_own_only(&t), BASE);
-	ack(BASE);
-	/* Somebody waits for a pong. */
-	CHECK_EQ(urds_path_tx_post(&t, 0, 7, NULL), 0);
-	take_all();
-	CHECK_EQ(urds_path_tx_own_only(&t), 0);
-	urds_path_tx_fence(&t, &us, 1);
-	take_all();
-	CHECK_EQ(urds_path_tx_answered(&t), 0);
-	seq = urds_path_tx_answered(&t);
-	CHECK_EQ(seq, BASE + 2);
-	ack(seq);
-	seq = put();
+	put();
 	take_all();
 	CHECK_EQ(urds_path_tx_own_only(&t), 0);
 	finish();
@@ -172,10 +162,10 @@ static void own_messages__are_not_asked_about(void)
 int main(int argc, char **argv)
 {
 	T_INIT(argc, argv);
-	T_RUN(answer__to_the_first_probe_acknowledges_nothing);
 	T_RUN(fence__covers_what_is_before_it);
+	T_RUN(fence__waits_for_proof_of_life);
 	T_RUN(fence__is_one_at_a_time);
-	T_RUN(fence__makes_up_for_an_answer_that_is_missing);
+	T_RUN(fence__answered_makes_older_ones_void);
 	T_RUN(connection__begins_anew);
 	T_RUN(own_messages__are_not_asked_about);
 	return t_done();
