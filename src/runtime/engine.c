@@ -3,7 +3,6 @@
  * A context's life: start, nodes, fork, end.
  */
 #include "runtime/engine.h"
-#include "runtime/eventlog.h"
 
 #include <stdlib.h>
 
@@ -43,7 +42,6 @@ static void fork_parent(void) URDS_UNCHECKED
 /* The parent's connections and listeners must not live on here: an inherited listener would swallow connections. */
 static void fork_child(void) URDS_UNCHECKED
 {
-	eventlog_fork_child();
 	urds_fds_fork(URDS_FORK_CHILD);
 	sock_fork(URDS_FORK_CHILD);
 	for (struct urds_ctx *e = all; e; e = e->next)

@@ -306,6 +306,7 @@ struct urds_ctx {
 	bool has_hub;
 	int extra_fd;			/* watched as well: of lib/; -1: none */
 	struct urds_lock progress_lock; /* one thread at a time does their work */
+	urds_ns missed_since;		/* progress_lock: of engine_leader_is_missed() */
 	bool is_undriven;		/* progress_lock: it ends */
 	struct urds_doorbell loop_bell, flush_bell;
 	struct urds_doorbell lead_bell; /* the leader, while it is in the poller */
@@ -464,6 +465,13 @@ static inline void set_busy(struct urds_ctx *e)
 void loop_main(void *ctx);
 /* Is there something to do that the poller does not tell of? */
 bool engine_has_work(struct urds_ctx *e);
+/* Whoever sets a timer earlier than what this returns wakes who is in the poller. */
+urds_ns engine_promise(struct urds_ctx *e);
+/* A listener that ran out of descriptors tries again. Return: when to call this again. */
+urds_ns engine_resume_accepts(struct urds_ctx *e);
+/* Is a ring for the leader, which this thread has met, not taken for long? Then it was left by longjmp, and is replaced.
+ * *since: kept between calls. */
+bool engine_leader_is_missed(struct urds_ctx *e, urds_ns *since);
 /* All that there is to do, what the poller tells included. Return: events. */
 int engine_poll_now(struct urds_ctx *e);
 /* Lets some thread see to the poller at once. */

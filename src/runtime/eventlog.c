@@ -19,6 +19,7 @@
 #include "platform/cpu.h"
 #include "platform/leave.h"
 #include "platform/lock.h"
+#include "platform/process.h"
 #include "platform/textout.h"
 #include "platform/thread.h"
 
@@ -233,12 +234,28 @@ bool eventlog_is_set(void)
 	return atomic_load(&is_set);
 }
 
+/* In a fork child nobody else is inside. */
+static void fork_child(void)
+{
+	atomic_store(&inside, is_inside); /* by a log function that forks */
+	urds_lock_init(&rate_lock);
+	urds_lock_init(&set_lock);
+}
+
+static void setup(void)
+{
+	urds_at_fork(NULL, NULL, fork_child);
+}
+
 int eventlog_set(enum eventlog_level level, eventlog_fn *fn, void *arg, int to, bool anew)
 {
 	struct sink *s = NULL, *old;
 
+	static struct urds_once once;
+
 	if (is_inside)
 		return -URDS_EINVAL;
+	urds_once(&once, setup);
 	if (level != EVENTLOG_OFF) {
 		s = malloc(sizeof *s);
 		if (!s)
@@ -260,11 +277,4 @@ int eventlog_set(enum eventlog_level level, eventlog_fn *fn, void *arg, int to, 
 		urds_textout_close(old->out);
 	free(old);
 	return 1;
-}
-
-void eventlog_fork_child(void)
-{
-	atomic_store(&inside, is_inside); /* by a log function that forks */
-	urds_lock_init(&rate_lock);
-	urds_lock_init(&set_lock);
 }

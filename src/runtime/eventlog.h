@@ -39,7 +39,4 @@ void eventlog(enum eventlog_level level, const char *event, const struct urds_ad
 /* @text as one value in quotes: no control characters, quotes and backslashes marked. Cut if it does not fit. Return: @buf. */
 char *eventlog_quote(char *buf, size_t cap, const char *text);
 
-/* In a fork child: nobody else is inside. */
-void eventlog_fork_child(void);
-
 #endif

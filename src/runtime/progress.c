@@ -59,30 +59,35 @@ static bool progress_once(struct urds_ctx *e, urds_ns *next)
 
 	/* From here on others ring: what they did before is seen below. */
 	atomic_store(&e->loop_polls, 1);
-	atomic_store(&e->poll_until, URDS_NEVER);
-	atomic_thread_fence(memory_order_seq_cst);
-	*next = atomic_load_explicit(&e->next_deadline, memory_order_relaxed);
-	atomic_store(&e->poll_until, *next);
+	*next = engine_promise(e);
 	return n > 0 || engine_has_work(e) || *next <= urds_clock_ns();
 }
 
 urds_ns engine_progress(struct urds_ctx *e, urds_ns also)
 {
-	urds_ns next = URDS_NEVER;
+	urds_ns next = URDS_NEVER, accepts;
 	bool more = true;
 
-	if (!urds_lock_try(&e->progress_lock))
-		return URDS_NEVER; /* another thread is at it */
+	if (!urds_lock_try(&e->progress_lock)) {
+		/* Another thread is at it, and looks once more: what brought us here may be later than its last look. */
+		urds_wake_ring(&e->loop_wake);
+		return URDS_NEVER;
+	}
 	if (e->is_undriven) {
 		urds_lock_release(&e->progress_lock);
 		return URDS_NEVER;
 	}
 	call_me.is_loop = true;
+	/* One that was replaced leaves its ring where it is. */
+	call_me.takes_lead = atomic_load(&e->lead_lost);
+	accepts = engine_resume_accepts(e);
 	for (int i = 0; more && i < ROUNDS; i++) {
 		atomic_store(&e->loop_polls, 0);
 		more = progress_once(e, &next);
 	}
-	call_me.is_loop = false;
+	call_me.is_loop = call_me.takes_lead = false;
+	more = engine_leader_is_missed(e, &e->missed_since) || more;
+	also = accepts < also ? accepts : also;
 	next = more ? urds_clock_ns() : next < also ? next : also;
 	if (more)
 		urds_wake_ring(&e->loop_wake);

@@ -214,6 +214,40 @@ static void replace_leader(struct urds_ctx *e)
 	promote_sleeper(e);
 }
 
+urds_ns engine_promise(struct urds_ctx *e)
+{
+	urds_ns next;
+
+	atomic_store(&e->poll_until, URDS_NEVER);
+	atomic_thread_fence(memory_order_seq_cst);
+	next = atomic_load_explicit(&e->next_deadline, memory_order_relaxed);
+	atomic_store(&e->poll_until, next);
+	return next;
+}
+
+urds_ns engine_resume_accepts(struct urds_ctx *e)
+{
+	if (!urds_tcp_is_starved(e->tcp))
+		return URDS_NEVER;
+	urds_tcp_unstarve(e->tcp);
+	return urds_tcp_is_starved(e->tcp) ? urds_clock_ns() + STARVED_NS : URDS_NEVER;
+}
+
+bool engine_leader_is_missed(struct urds_ctx *e, urds_ns *since)
+{
+	bool is_rung = me.saw_lead;
+	urds_ns now = urds_clock_ns();
+
+	me.saw_lead = false;
+	if (!is_rung || *since == 0)
+		*since = is_rung ? now : 0;
+	if (!is_rung || now < *since + LEAD_IDLE_NS)
+		return false;
+	*since = 0;
+	replace_leader(e);
+	return true;
+}
+
 /* What the loop thread remembers of a leader that does not come out. */
 struct missed {
 	urds_ns since; /* it was relieved; 0: none is missed */
@@ -348,16 +382,13 @@ static bool is_interruption(const struct waiter *w)
 	return urds_wait_is_interrupted(w->is_any || w->req.deadline != URDS_NEVER);
 }
 
-/* Nobody else sees to timers: when does the next one ask for it? Who sets an earlier one rings the leader. */
-static urds_ns timers_until(struct urds_ctx *e)
+/* Nobody else sees to timers and starved listeners: how long may the leader wait? Its bell is armed. */
+static urds_ns timers_in(struct urds_ctx *e)
 {
-	urds_ns next;
+	urds_ns next = engine_promise(e), accepts = engine_resume_accepts(e), now = urds_clock_ns();
 
-	atomic_store(&e->poll_until, URDS_NEVER);
-	atomic_thread_fence(memory_order_seq_cst);
-	next = atomic_load_explicit(&e->next_deadline, memory_order_relaxed);
-	atomic_store(&e->poll_until, next);
-	return next;
+	next = shorter(next, accepts);
+	return next == URDS_NEVER ? URDS_NEVER : next > now ? next - now : 0;
 }
 
 /* Leads until @w is over, its deadline, a signal (-URDS_EINTR), or until it is relieved (0). Timers are the loop
@@ -380,14 +411,12 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 			if (urds_request_is_over(&w->req))
 				break;
 		}
-		if (w->req.deadline != URDS_NEVER || e->cfg.no_threads) {
-			urds_ns now = urds_clock_ns(), until = w->req.deadline;
+		if (w->req.deadline != URDS_NEVER) {
+			urds_ns now = urds_clock_ns();
 
-			if (now >= until)
+			if (now >= w->req.deadline)
 				break;
-			if (e->cfg.no_threads)
-				until = shorter(until, timers_until(e));
-			limit = until == URDS_NEVER ? URDS_NEVER : until > now ? until - now : 0;
+			limit = w->req.deadline - now;
 		}
 		atomic_store_explicit(&e->lead_inside, true, memory_order_relaxed);
 		urds_doorbell_arm(
@@ -396,6 +425,8 @@ static int lead(struct urds_ctx *e, struct waiter *w, struct path *spin)
 			urds_doorbell_disarm(&e->lead_bell);
 			break;
 		}
+		if (e->cfg.no_threads) /* whoever sets an earlier timer from here on rings */
+			limit = shorter(limit, timers_in(e));
 		if (engine_has_work(e))
 			limit = 0;
 		urds_count_own(&e->lead_polls, 1);
