@@ -57,7 +57,7 @@ static inline void say_where(pid_t pid)
 		(int)pid);
 	printf("# process %d does not end:\n", (int)pid);
 	fflush(stdout);
-	if (system(cmd) != 0)
+	if (system("command -v gdb >/dev/null") != 0 || system(cmd) != 0)
 		printf("# (no debugger)\n");
 }
 

@@ -38,13 +38,12 @@ int urds_log_to(enum urds_log_level level, urds_log_fn *fn, void *arg)
 /* LEVEL, or LEVEL:FILE. */
 static int set(struct urds_settings *s, const char *text)
 {
-	static const char *const words[] = {"off", "error", "warn", "info", "debug"};
 	const char *file = strchr(text, ':');
 	size_t len = file ? (size_t)(file - text) : strlen(text);
 	int level = 0, out = URDS_TEXTOUT_STDERR, rc;
 
-	while (level <= URDS_LOG_DEBUG &&
-	       (strlen(words[level]) != len || strncmp(words[level], text, len) != 0))
+	while (level <= URDS_LOG_DEBUG && (strlen(eventlog_levels[level]) != len ||
+					   strncmp(eventlog_levels[level], text, len) != 0))
 		level++;
 	if (level > URDS_LOG_DEBUG || (file && !file[1]))
 		return urds_fail(URDS_EINVAL,

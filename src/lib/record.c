@@ -49,7 +49,6 @@ static int server_new(const struct urds_record_cfg *cfg, struct urds_record_serv
 	s->ctx = cfg->ctx;
 	s->info = cfg->info;
 	urds_rec_ident_self(&s->ident, cfg->mode);
-	s->has_no_thread = cfg->watch != NULL;
 	s->watch = cfg->watch;
 	if (!cfg->watch)
 		rc = urds_thread_start(&s->thread, "urds-record", serve, s);
@@ -67,7 +66,7 @@ static void server_stop(struct urds_record_server *s)
 {
 	urds_rec_server_wake(s);
 	urds_thread_join(&s->thread);
-	if (s->has_no_thread) {
+	if (s->watch) {
 		(void)s->watch(s->ctx, -1);
 		urds_lock_acquire(&s->step_lock);
 		urds_rec_end(s);
@@ -176,7 +175,7 @@ int urds_record_progress(struct urds_ctx *ctx)
 
 	urds_lock_acquire(&all_lock);
 	s = server_find(ctx);
-	if (!s || !s->has_no_thread || atomic_load(&s->is_stopping)) {
+	if (!s || !s->watch || atomic_load(&s->is_stopping)) {
 		urds_lock_release(&all_lock);
 		return -1;
 	}

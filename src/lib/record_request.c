@@ -186,7 +186,7 @@ static void on_ping(struct urds_rec_asker *c, uint16_t tag, unsigned i,
 	slot->is_pending = true;
 	if (urds_sendto(slot->sock, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&to, len) < 0)
 		goto failed;
-	if (urds_wait(slot->sock, POLLIN, URDS_REC_SPIN_MS) > 0)
+	if (urds_wait(slot->sock, POLLIN, c->server->watch ? 0 : URDS_REC_SPIN_MS) > 0)
 		urds_rec_on_slot(c, i);
 	return;
 
@@ -198,10 +198,9 @@ failed:
 static void on_reset(struct urds_rec_asker *c, uint16_t tag, const struct urds_addr *peer)
 {
 	struct sockaddr_storage from, to;
-	socklen_t from_len = (socklen_t)urds_addr_to_sockaddr(&c->addr, 0, &from);
 	int n;
 
-	(void)from_len;
+	urds_addr_to_sockaddr(&c->addr, 0, &from);
 	urds_addr_to_sockaddr(peer, 0, &to);
 	n = urds_reset(c->server->ctx, (struct sockaddr *)&from, (struct sockaddr *)&to);
 	if (n < 0)

@@ -138,7 +138,7 @@ static void on_listener(struct server *s, struct urds_record *r)
 	if (fd < 0) {
 		/* Out of descriptors: give the processor away rather than spin on the event. In the program's own loop that is
 		 * the program's affair. */
-		if (!s->base.has_no_thread && (err == EMFILE || err == ENFILE || err == ENOMEM))
+		if (!s->base.watch && (err == EMFILE || err == ENFILE || err == ENOMEM))
 			(void)poll(NULL, 0, 100);
 		return;
 	}

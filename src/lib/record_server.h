@@ -34,8 +34,7 @@ struct urds_record_server {
 	urds_record_info_fn *info;
 	struct urds_rec_ident ident;
 	struct urds_thread thread;
-	bool has_no_thread;
-	int (*watch)(struct urds_ctx *ctx, int fd); /* without a thread */
+	int (*watch)(struct urds_ctx *ctx, int fd); /* NULL: a thread serves */
 	struct urds_lock step_lock; /* without a thread: whoever serves; inside record.c's lock */
 	_Atomic bool is_stopping;
 	struct urds_lock lock; /* records, and who the clients are; inside record.c's lock */

@@ -98,7 +98,7 @@ static uint64_t number(struct urds_settings *s, enum urds_setting which, uint64_
 		return otherwise;
 	errno = 0;
 	v = strtoull(text, &end, 0);
-	if (!*end && errno == 0 && v <= max && !strchr(text, '-'))
+	if (end != text && !*end && errno == 0 && v <= max && !strchr(text, '-'))
 		return v;
 	*rc = urds_fail(URDS_EINVAL, "urds_open: %s = %s: it must be a number from 0 to %" PRIu64,
 			urds_settings_name(s, which), text, max);

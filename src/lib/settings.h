@@ -25,7 +25,7 @@ struct urds_settings {
 	char *text[URDS_SET_COUNT]; /* NULL: not set. From malloc() */
 	char *file;		    /* that was read, or NULL. From malloc() */
 	bool is_env[URDS_SET_COUNT];
-	char name[96]; /* of urds_settings_name() */
+	char name[96 + 256]; /* of urds_settings_name() */
 };
 
 /* These fail with -1 after urds_fail(). */

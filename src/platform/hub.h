@@ -11,6 +11,7 @@
 struct urds_hub {
 	int fd; /* the program's to watch */
 	int timer_fd;
+	urds_ns at; /* that it is armed for */
 };
 
 /* Return: 0, or -URDS_EMFILE, -URDS_ENOMEM; -URDS_EOPNOTSUPP where the system has nothing of the kind. */

@@ -307,6 +307,7 @@ struct urds_ctx {
 	int extra_fd;			/* watched as well: of lib/; -1: none */
 	struct urds_lock progress_lock; /* one thread at a time does their work */
 	urds_ns missed_since;		/* progress_lock: of engine_leader_is_missed() */
+	_Atomic urds_ns accept_at;	/* starved listeners try again */
 	bool is_undriven;		/* progress_lock: it ends */
 	struct urds_doorbell loop_bell, flush_bell;
 	struct urds_doorbell lead_bell; /* the leader, while it is in the poller */

@@ -179,7 +179,7 @@ char *eventlog_quote(char *buf, size_t cap, const char *text)
 	return buf;
 }
 
-static const char *const levels[] = {
+const char *const eventlog_levels[] = {
 	[EVENTLOG_OFF] = "off",	  [EVENTLOG_ERROR] = "error", [EVENTLOG_WARN] = "warn",
 	[EVENTLOG_INFO] = "info", [EVENTLOG_DEBUG] = "debug",
 };
@@ -212,7 +212,7 @@ void eventlog(enum eventlog_level level, const char *event, const struct urds_ad
 	if (!eventlog_wants(level) || is_inside || !may_pass(event, remote, &held))
 		return;
 	put_date(&l, urds_wall_ns());
-	put(&l, " level=%s event=%s", levels[level], event);
+	put(&l, " level=%s event=%s", eventlog_levels[level], event);
 	put_addr(&l, "local", local);
 	put_addr(&l, "remote", remote);
 	va_start(ap, more);

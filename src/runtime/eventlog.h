@@ -15,6 +15,9 @@
 /* enum urds_log_level */
 enum eventlog_level { EVENTLOG_OFF, EVENTLOG_ERROR, EVENTLOG_WARN, EVENTLOG_INFO, EVENTLOG_DEBUG };
 
+/* Their words. */
+extern const char *const eventlog_levels[];
+
 typedef void eventlog_fn(void *arg, int level, const char *line);
 
 extern _Atomic int eventlog_level_;

@@ -2,6 +2,7 @@
  *
  * Every lock of the runtime, in the order in which they may be taken; docs/LOCKING.md explains.
  *
+ *	0 ctx.progress_lock	driving a context without threads. Taken by trying; engine_free() waits
  *	1 path.rx_role		role: rx half, link end. Taken by try-and-note only
  *	2 ctx.node_lock		making a node; ctx.start_lock: starting threads, making descriptors
  *	3 ctx.table		rwlock: nodes, peers, bind table, list of sockets

@@ -80,17 +80,16 @@ urds_ns engine_progress(struct urds_ctx *e, urds_ns also)
 	call_me.is_loop = true;
 	/* One that was replaced leaves its ring where it is. */
 	call_me.takes_lead = atomic_load(&e->lead_lost);
-	accepts = engine_resume_accepts(e);
+	(void)engine_resume_accepts(e);
 	for (int i = 0; more && i < ROUNDS; i++) {
 		atomic_store(&e->loop_polls, 0);
 		more = progress_once(e, &next);
 	}
 	call_me.is_loop = call_me.takes_lead = false;
 	more = engine_leader_is_missed(e, &e->missed_since) || more;
+	accepts = engine_resume_accepts(e);
 	also = accepts < also ? accepts : also;
 	next = more ? urds_clock_ns() : next < also ? next : also;
-	if (more)
-		urds_wake_ring(&e->loop_wake);
 	urds_lock_acquire(&e->start_lock);
 	if (e->has_hub)
 		urds_hub_arm(&e->hub, next);

@@ -227,10 +227,16 @@ urds_ns engine_promise(struct urds_ctx *e)
 
 urds_ns engine_resume_accepts(struct urds_ctx *e)
 {
+	urds_ns now;
+
 	if (!urds_tcp_is_starved(e->tcp))
 		return URDS_NEVER;
-	urds_tcp_unstarve(e->tcp);
-	return urds_tcp_is_starved(e->tcp) ? urds_clock_ns() + STARVED_NS : URDS_NEVER;
+	now = urds_clock_ns();
+	if (now >= atomic_load(&e->accept_at)) {
+		atomic_store(&e->accept_at, now + STARVED_NS);
+		urds_tcp_unstarve(e->tcp);
+	}
+	return atomic_load(&e->accept_at);
 }
 
 bool engine_leader_is_missed(struct urds_ctx *e, urds_ns *since)
@@ -279,16 +285,12 @@ void loop_main(void *arg)
 {
 	struct urds_ctx *e = arg;
 	struct missed missed = {0};
-	urds_ns accept_at = 0;
 
 	me.is_loop = true;
 	while (!atomic_load(&e->stop)) {
 		urds_ns now = urds_clock_ns(), limit;
 
-		if (urds_tcp_is_starved(e->tcp) && now >= accept_at) {
-			accept_at = now + STARVED_NS;
-			urds_tcp_unstarve(e->tcp);
-		}
+		(void)engine_resume_accepts(e);
 		atomic_store(&e->loop_polls, 1);
 		if (is_led(e, now)) {
 			missed.since = 0;
@@ -459,8 +461,7 @@ static bool become_leader(struct urds_ctx *e)
 {
 	uintptr_t none = 0;
 
-	return (!atomic_load(&e->watchers) || e->cfg.no_threads) &&
-	       atomic_compare_exchange_strong(&e->leader, &none, (uintptr_t)&me);
+	return is_free(e) && atomic_compare_exchange_strong(&e->leader, &none, (uintptr_t)&me);
 }
 
 /* The futex call itself is no cancellation point. */

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """One list of public names: what the headers declare, what the library exports, and the lists for both systems."""
-import os
 import re
 import subprocess
 import sys

@@ -105,8 +105,12 @@ static void finish(pid_t p[2])
 	CHECK_EQ(atomic_load(&m->bad), 0);
 }
 
+static bool has_nft;
+
 static void black_hole__is_dead_in_30_s(void)
 {
+	if (!has_nft)
+		T_SKIP("root and nftables are needed");
 	for (unsigned order = 0; order < 2; order++) {
 		uint64_t since, took;
 		pid_t p[2];
@@ -158,18 +162,9 @@ static void stopped__is_not_dead(void)
 
 int main(int argc, char **argv)
 {
-	bool own = own_network();
-	bool root = own && geteuid() == 0 && system("nft list tables >/dev/null 2>&1") == 0;
-
+	has_nft = own_network() && geteuid() == 0 && system("nft list tables >/dev/null 2>&1") == 0;
 	T_INIT(argc, argv);
-	if (root) {
-		T_RUN(black_hole__is_dead_in_30_s);
-	} else if (getenv("CI") && strcmp(getenv("CI"), "true") == 0) {
-		printf("not ok - root and nftables are needed\n");
-		return 1;
-	} else {
-		printf("# black hole skipped: it needs root and nftables\n");
-	}
+	T_RUN(black_hole__is_dead_in_30_s);
 	T_RUN(stopped__is_not_dead);
 	return t_done();
 }

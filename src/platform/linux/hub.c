@@ -13,6 +13,7 @@ int urds_hub_new(struct urds_hub *h)
 {
 	int rc;
 
+	h->at = URDS_NEVER;
 	urds_fds_enter();
 	h->fd = urds_fds_made(epoll_create1(EPOLL_CLOEXEC));
 	if (h->fd < 0)
@@ -44,6 +45,9 @@ void urds_hub_arm(struct urds_hub *h, urds_ns at)
 	/* Zero would disarm; arming makes it unreadable if it had passed. */
 	struct itimerspec t = {.it_value.tv_nsec = 0};
 
+	if (at == h->at)
+		return; /* if it has passed meanwhile it is readable, as it should be */
+	h->at = at;
 	if (at != URDS_NEVER) {
 		t.it_value.tv_sec = (time_t)(at / 1000000000u);
 		t.it_value.tv_nsec = (long)(at % 1000000000u);

@@ -17,7 +17,7 @@ int urds_textout_open(const char *path)
 
 void urds_textout_close(int out)
 {
-	close(out);
+	(void)urds_sys_close(out);
 }
 
 bool urds_textout(int out, const char *text, size_t len)

@@ -5,33 +5,19 @@
  */
 #include <stdatomic.h>
 
-#include "pair.h"
 #include "sanitized.h"
+#include "two.h"
 
 #define NOBODY "127.10.250.250"
 
-static struct urds_ctx *ca, *cb;
 static struct urds_sock *a, *b;
-static char ip_a[24], ip_b[24];
 
-static void two_open(void)
+static void socks_open(void)
 {
-	serial++;
-	snprintf(ip_a, sizeof ip_a, "127.12.%u.1", serial);
-	snprintf(ip_b, sizeof ip_b, "127.12.%u.2", serial);
-	ca = ctx_open(pair_flags());
-	cb = variant == LOOP ? ca : ctx_open(pair_flags());
-	CHECK(ca && cb);
+	two_open();
 	a = sock_at(ca, ip_a, 4000);
 	b = sock_at(cb, ip_b, 4001);
 	CHECK(a && b && connect4(a, ip_b, 4001) == 0);
-}
-
-static void two_close(void)
-{
-	CHECK_EQ(urds_shutdown(ca), 0);
-	if (cb != ca)
-		CHECK_EQ(urds_shutdown(cb), 0);
 }
 
 static uint8_t kilobyte[1000];
@@ -109,7 +95,7 @@ static void eintr__storm_into_blocked_calls(void)
 	struct urds_sock *full;
 	unsigned least = 0, kills = 0;
 
-	two_open();
+	socks_open();
 	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0);
 	full = sock_at(ca, ip_a, 4002);
 	CHECK(full && connect4(full, NOBODY, 5) == 0);
@@ -200,7 +186,7 @@ static void computing__drains_its_peers(void)
 	uint64_t end;
 	pthread_t id;
 
-	two_open();
+	socks_open();
 	CHECK_EQ(set_int(b, SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20), 0);
 	CHECK_EQ(urds_send(a, "first", 5, 0), 5);
 	CHECK_EQ(urds_recv(b, kilobyte, sizeof kilobyte, 0), 5);
@@ -263,7 +249,7 @@ static void unreachable__costs_a_buffer_and_nothing_else(void)
 	long kib;
 
 	variant = TCP;
-	two_open();
+	socks_open();
 	s = sock_at(ca, ip_a, 4002);
 	CHECK(s && connect4(s, NOBODY, 5) == 0);
 	/* Fills its buffer, and then says so, as often as it is asked. */
@@ -306,8 +292,8 @@ static void unreachable__costs_a_buffer_and_nothing_else(void)
 
 int main(int argc, char **argv)
 {
-	T_INIT(argc, argv);
 	own_network();
+	T_INIT(argc, argv);
 	RUN_PAIR(eintr__storm_into_blocked_calls);
 	RUN_PAIR(computing__drains_its_peers);
 	T_RUN(unreachable__costs_a_buffer_and_nothing_else);

@@ -35,8 +35,8 @@ static inline void two_close(void)
 }
 
 /* What went wrong in some thread; the main thread reports it. */
-static _Atomic int failed_line;
-static _Atomic long long failed_value;
+static _Atomic int failed_line T_UNUSED;
+static _Atomic long long failed_value T_UNUSED;
 
 #define EXPECT(cond, value)                                                                 \
 	do {                                                                                \
