@@ -44,7 +44,10 @@ def exchange(s, ours, theirs, ends_last):
     sender.start()
     got = bytearray()
     while True:
-        piece = s.recv(100_000)
+        try:
+            piece = s.recv(100_000)
+        except TimeoutError as e:
+            raise AssertionError(f"nothing comes behind {len(got)} bytes; ours are sent: {not sender.is_alive()}") from e
         if not piece:
             break
         got += piece
@@ -85,7 +88,7 @@ def case(peer, family, theirs, ours, role, *more):
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
             if role == "dial":
-                s, (host, from_port, *_) = door.accept()
+                s, (host, from_port, *_) = accept(door, process)
                 s.settimeout(LIMIT_S)
                 assert host == theirs and from_port % 8 == 5, (host, from_port)
             else:
@@ -94,10 +97,35 @@ def case(peer, family, theirs, ours, role, *more):
                 exchange(s, *((3, 2) if role == "dial" else (2, 3)), bool(more))
             said, _ = process.communicate(timeout=LIMIT_S)
             assert process.returncode == 0 and said.strip() == "done", said
+        except (AssertionError, OSError, subprocess.TimeoutExpired):
+            tell(port, process)
+            raise
         finally:
             if process.poll() is None:
                 process.kill()
                 process.communicate()
+
+
+def accept(door, process):
+    """As soon as it dials, unless it ends without."""
+    end = time.monotonic() + LIMIT_S
+    door.settimeout(0.2)
+    while True:
+        try:
+            return door.accept()
+        except TimeoutError:
+            assert process.poll() is None, "it ended and did not dial"
+            assert time.monotonic() < end, "it does not dial"
+
+
+def tell(port, process):
+    """What a person would look at next."""
+    print(f"# it runs: {process.poll() is None}; its sockets, and ours:")
+    states = subprocess.run(["ss", "-tanio", f"( sport = {port} or dport = {port} )"], stdout=subprocess.PIPE, text=True)
+    print("".join(f"#   {line}\n" for line in states.stdout.splitlines()), end="")
+    process.terminate()
+    said, _ = process.communicate(timeout=LIMIT_S)
+    print("".join(f"# it said: {line}\n" for line in said.splitlines()), end="", flush=True)
 
 
 def main():
