@@ -7,19 +7,11 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "demo.h"
-#include "tool.h"
 
 #define NODES 2
 #define MESSAGES 110000u     /* both directions together */
@@ -28,6 +20,7 @@
 #define KILLS_MIN 5u
 #define LIMIT_S 28
 #define RATE_MS 400
+#define TICK_NS 100000000u /* not every system's wait is ended by Ctrl-C */
 
 static const char help[] =
 	"usage: urds demo [--fault drop] [--messages N] [--time-limit SECONDS]\n"
@@ -64,10 +57,11 @@ static const struct option options[] = {
 static const char *const addresses[NODES] = {"127.0.0.1", "127.0.0.2"};
 
 struct child {
-	pid_t pid;
-	int fd;
-	bool is_waiting; /* for its answer */
-	char line[DEMO_LINE_MAX];
+	struct demo_process p;
+	bool is_waiting;	  /* for its answer */
+	char line[DEMO_LINE_MAX]; /* the last whole one */
+	char in[DEMO_LINE_MAX];	  /* of the next one */
+	size_t in_len;
 	uint64_t sent, received, kills; /* progress */
 };
 
@@ -78,67 +72,6 @@ struct demo {
 	uint64_t messages, messages_min;
 	bool drop, has_terminal, has_progress;
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int sig)
-{
-	interrupted = sig;
-}
-
-/* @parent: so that a parent that died before the next line is noticed. */
-static void become_node(int fd, const char *self, const char *peer, pid_t parent)
-{
-	char exe[4096], number[16];
-	char *args[] = {(char *)(uintptr_t) "urds",
-			(char *)(uintptr_t) "demo",
-			(char *)(uintptr_t) "--node",
-			number,
-			(char *)(uintptr_t)self,
-			(char *)(uintptr_t)peer,
-			NULL};
-	ssize_t n;
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(TOOL_FAILED);
-	snprintf(number, sizeof(number), "%d", fd);
-	/* By name where possible, for emulators and checkers that know only real names. */
-	n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	if (n > 0) {
-		exe[n] = '\0';
-		execv(exe, args);
-	}
-	execv("/proc/self/exe", args);
-	_exit(127);
-}
-
-static int start(struct demo *d, int i)
-{
-	pid_t parent = getpid();
-	int fds[2];
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0) {
-		tool_error("cannot make a control channel: %s", strerror(errno));
-		return -1;
-	}
-	d->c[i].pid = fork();
-	if (d->c[i].pid == 0) {
-		int fd = dup(fds[1]); /* this one survives exec */
-
-		if (fd >= 0)
-			become_node(fd, addresses[i], addresses[1 - i], parent);
-		_exit(TOOL_FAILED);
-	}
-	close(fds[1]);
-	d->c[i].fd = fds[0];
-	if (d->c[i].pid < 0) {
-		tool_error("cannot start a process: %s", strerror(errno));
-		return -1;
-	}
-	d->c[i].is_waiting = true; /* for its first "ok" */
-	return 0;
-}
 
 static void clear_progress(struct demo *d)
 {
@@ -160,15 +93,11 @@ static void show_progress(struct demo *d)
 	d->has_progress = true;
 }
 
-/* Return: 0, or -1 (said). */
-static int on_line(struct demo *d, int i, const char *what)
+/* A whole line of a node. Return: 0, or -1 (said). */
+static int on_line(struct demo *d, int i)
 {
 	struct child *c = &d->c[i];
-	ssize_t n = recv(c->fd, c->line, sizeof(c->line) - 1, MSG_DONTWAIT);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return 0;
-	c->line[n > 0 ? n : 0] = '\0';
 	if (sscanf(c->line, "progress %" SCNu64 " %" SCNu64 " %" SCNu64, &c->sent, &c->received,
 		   &c->kills) == 3) {
 		show_progress(d);
@@ -179,12 +108,37 @@ static int on_line(struct demo *d, int i, const char *what)
 		return 0;
 	}
 	clear_progress(d);
-	if (strncmp(c->line, "error ", 6) == 0)
-		tool_error("node %s: %s", addresses[i], c->line + 6);
-	else
-		tool_error("node %s (pid %d) ended while it should %s", addresses[i], (int)c->pid,
-			   what);
+	tool_error("node %s: %s", addresses[i],
+		   strncmp(c->line, "error ", 6) == 0 ? c->line + 6 : c->line);
 	return -1;
+}
+
+/* Its channel has something. Return: 0, or -1 (said). */
+static int on_channel(struct demo *d, int i, const char *what)
+{
+	struct child *c = &d->c[i];
+	ssize_t n = recv(c->p.channel, c->in + c->in_len, sizeof(c->in) - c->in_len, 0);
+	char *end;
+
+	if (n < 0 && tool_sock_error() == EINTR)
+		return 0;
+	if (n <= 0 || (c->in_len += (size_t)n) == sizeof(c->in)) {
+		clear_progress(d);
+		tool_error("node %s (pid %d) ended while it should %s", addresses[i], c->p.pid,
+			   what);
+		return -1;
+	}
+	while ((end = memchr(c->in, '\n', c->in_len)) != NULL) {
+		size_t len = (size_t)(end - c->in);
+
+		memcpy(c->line, c->in, len);
+		c->line[len] = '\0';
+		c->in_len -= len + 1;
+		memmove(c->in, end + 1, c->in_len);
+		if (on_line(d, i) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 /* Until every node that was told something has answered. Return: 0, or -1 (said). */
@@ -196,16 +150,17 @@ static int answers(struct demo *d, const char *what)
 
 	for (;;) {
 		for (i = n = 0; i < NODES; i++) {
-			p[i] = (struct pollfd){.fd = d->c[i].is_waiting ? d->c[i].fd : -1,
+			p[i] = (struct pollfd){.fd = d->c[i].is_waiting ? d->c[i].p.channel
+									: TOOL_NO_SOCK,
 					       .events = POLLIN};
 			n += d->c[i].is_waiting;
 		}
 		if (n == 0)
 			return 0;
 		now = tool_now_ns();
-		if (now >= d->end_ns || interrupted) {
+		if (now >= d->end_ns || tool_ends_noted()) {
 			clear_progress(d);
-			if (interrupted)
+			if (tool_ends_noted())
 				tool_error("interrupted; the nodes are stopped");
 			else
 				tool_error(
@@ -214,46 +169,38 @@ static int answers(struct demo *d, const char *what)
 					d->limit_s, what);
 			return -1;
 		}
-		if (poll(p, NODES, (int)((d->end_ns - now) / 1000000u) + 1) < 0)
+		if (tool_poll(p, NODES, d->end_ns - now < TICK_NS ? d->end_ns - now : TICK_NS) < 0)
 			continue;
 		for (i = 0; i < NODES; i++)
-			if (p[i].fd >= 0 && p[i].revents && on_line(d, i, what) < 0)
+			if (p[i].revents && on_channel(d, i, what) < 0)
 				return -1;
 	}
 }
 
 static void tell(struct demo *d, int i, const char *line)
 {
+	char text[128];
+
+	fflush(stdout); /* before anybody waits for the answer */
 	d->c[i].is_waiting = true;
+	snprintf(text, sizeof(text), "%s\n", line);
 	/* If it is gone, answers() finds out. */
-	(void)send(d->c[i].fd, line, strlen(line), MSG_NOSIGNAL);
+	(void)tool_sock_send(d->c[i].p.channel, text, strlen(text));
 }
 
 /* Ends a node. Return: -1 if it did not end well (said). */
 static int reap(struct demo *d, int i, bool is_success)
 {
-	uint64_t end = tool_now_ns() + (is_success ? 4000000000u : 0u);
-	struct timespec step = {0, 2000000};
 	struct child *c = &d->c[i];
-	int status = 0;
+	char how[64] = "";
+	int rc;
 
-	if (c->pid <= 0)
+	if (c->p.pid <= 0)
 		return 0;
-	while (waitpid(c->pid, &status, WNOHANG) == 0) {
-		if (tool_now_ns() >= end) {
-			kill(c->pid, SIGKILL);
-			waitpid(c->pid, NULL, 0);
-			if (is_success)
-				tool_error("node %s did not end when told to", addresses[i]);
-			return -1;
-		}
-		nanosleep(&step, NULL);
-	}
-	if (is_success && status)
-		tool_error("node %s ended with %s %d", addresses[i],
-			   WIFSIGNALED(status) ? "signal" : "status",
-			   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-	return status ? -1 : 0;
+	rc = demo_end(&c->p, is_success ? 4000000000u : 0u, how, sizeof(how));
+	if (rc < 0 && is_success)
+		tool_error("node %s %s", addresses[i], how);
+	return rc;
 }
 
 static int stop(struct demo *d, bool is_success)
@@ -265,8 +212,8 @@ static int stop(struct demo *d, bool is_success)
 	for (i = 0; i < NODES; i++) {
 		if (reap(d, i, is_success) < 0)
 			rc = -1;
-		if (d->c[i].fd >= 0)
-			close(d->c[i].fd);
+		if (d->c[i].p.channel != TOOL_NO_SOCK)
+			tool_sock_close(d->c[i].p.channel);
 	}
 	return rc;
 }
@@ -399,10 +346,13 @@ static int run(struct demo *d)
 	struct totals t = {0};
 	int rc = -1;
 
-	if (start(d, 0) < 0 || start(d, 1) < 0)
-		goto done;
-	printf("demo: node %s is pid %d, node %s is pid %d\n", addresses[0], (int)d->c[0].pid,
-	       addresses[1], (int)d->c[1].pid);
+	for (int i = 0; i < NODES; i++) {
+		if (demo_start(&d->c[i].p, addresses[i], addresses[1 - i]) < 0)
+			goto done;
+		d->c[i].is_waiting = true; /* for its first "ok" */
+	}
+	printf("demo: node %s is pid %d, node %s is pid %d\n", addresses[0], d->c[0].p.pid,
+	       addresses[1], d->c[1].p.pid);
 	if (answers(d, "start") < 0 || pings(d) < 0 || exchange(d, &t) < 0 || counters(d, &t) < 0 ||
 	    rates(d) < 0)
 		goto done;
@@ -418,16 +368,6 @@ done:
 	return rc == 0 && is_good(d, &t) ? TOOL_OK : TOOL_FAILED;
 }
 
-static void catch_signals(void)
-{
-	static const int sigs[] = {SIGINT, SIGTERM, SIGHUP};
-	struct sigaction sa = {.sa_handler = on_signal};
-	size_t i;
-
-	for (i = 0; i < sizeof(sigs) / sizeof(sigs[0]); i++)
-		sigaction(sigs[i], &sa, NULL);
-}
-
 static bool is_fault(const char *name)
 {
 	return strcmp(name, "drop") == 0;
@@ -437,10 +377,9 @@ int tool_demo(int argc, char **argv)
 {
 	struct demo d = {.limit_s = LIMIT_S, .messages = MESSAGES, .messages_min = MESSAGES_MIN};
 	const char *fault = getenv("URDS_DEMO_FAULT");
-	int c, node = -1;
-	long long n;
+	long long n, node = -1;
+	int c;
 
-	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
 	while ((c = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
 		switch (c) {
 		case OPT_FAULT:
@@ -461,7 +400,7 @@ int tool_demo(int argc, char **argv)
 			d.limit_s = (unsigned)n;
 			break;
 		case OPT_NODE:
-			node = (int)tool_number(optarg);
+			node = tool_number(optarg);
 			break;
 		case 'h':
 			return tool_print(help);
@@ -472,7 +411,7 @@ int tool_demo(int argc, char **argv)
 		}
 	}
 	if (node >= 0 && argc - optind == 2)
-		return demo_node(node, argv[optind], argv[optind + 1]);
+		return demo_node(demo_channel(node), argv[optind], argv[optind + 1]);
 	if (optind != argc)
 		return tool_usage("no argument is needed: not '%s'", argv[optind]);
 	if (fault && *fault) {
@@ -481,9 +420,9 @@ int tool_demo(int argc, char **argv)
 		d.drop = true;
 	}
 	for (c = 0; c < NODES; c++)
-		d.c[c].fd = -1;
-	d.has_terminal = isatty(STDOUT_FILENO) == 1;
+		d.c[c].p.channel = TOOL_NO_SOCK;
+	d.has_terminal = tool_is_terminal();
 	d.end_ns = tool_now_ns() + d.limit_s * 1000000000ull;
-	catch_signals();
+	tool_ends_note();
 	return run(&d);
 }

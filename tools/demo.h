@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * urds demo: the parent (demo.c) runs two nodes (demo_node.c), each a process of its own, and tells them
- * what to do, one line of text per step, over a SOCK_SEQPACKET pair:
+ * what to do, one line of text per step, over a stream:
  *
  *	parent: "ping COUNT"			node: "ok GOT MEDIAN_NS"
  *		"exchange COUNT KILLS DROP"		"progress SENT RECEIVED KILLS" ...,
@@ -20,13 +20,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tool.h"
+
 #define DEMO_LINE_MAX 512
 #define DEMO_MESSAGE_MAX (1u << 20)
 #define DEMO_PORT 4000
 #define DEMO_LAST_RESORT_S 120 /* a node ends itself then, whatever happens */
 
-/* The child's side. Return: exit code. */
-int demo_node(int control, const char *self, const char *peer);
+/* ---- demo_process_posix.c, demo_process_windows.c: a node seen from its parent */
+struct demo_process {
+	int pid; /* 0: not started */
+	tool_sock channel;
+	void *handle; /* where the system has one */
+};
+
+/* Return: 0, or -1 (said). */
+int demo_start(struct demo_process *p, const char *self, const char *peer);
+/* Waits for it, and ends it by force after @limit_ns. Return: 0, or -1 and in @how the rest of a sentence. */
+int demo_end(struct demo_process *p, uint64_t limit_ns, char *how, size_t cap);
+/* Of the node: its end of the channel, from the number that it was started with. */
+tool_sock demo_channel(long long number);
+/* Of the node: DEMO_LAST_RESORT_S begins. */
+void demo_last_resort(void);
+
+/* ---- demo_node.c: the child's side. Return: exit code. */
+int demo_node(tool_sock control, const char *self, const char *peer);
 
 /* The messages of one direction: everything about message @seq follows from @seed and @seq. */
 struct demo_stream {

@@ -4,18 +4,14 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "demo.h"
-#include "tool.h"
 
 #define BUFFER_BYTES (4 << 20)
 #define TICK_MS 100
@@ -26,7 +22,7 @@
 #define PING_WAIT_MS 2000
 
 struct node {
-	int control;
+	tool_sock control;
 	struct tool_addr self, peer; /* with DEMO_PORT */
 	struct urds_ctx *ctx;
 	struct urds_sock *sock;
@@ -39,7 +35,7 @@ struct node {
 	char why[DEMO_LINE_MAX - 16]; /* of the sending thread, when is_failed */
 };
 
-static void say(struct node *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct node *n, const char *fmt, ...) __attribute__((format(TOOL_PRINTF, 2, 3)));
 
 static void say(struct node *n, const char *fmt, ...)
 {
@@ -47,11 +43,14 @@ static void say(struct node *n, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
+	vsnprintf(line, sizeof(line) - 1, fmt, ap);
 	va_end(ap);
+	for (char *p = line; (p = strchr(p, '\n')) != NULL;)
+		*p = ' ';
+	strcat(line, "\n");
 	/* A parent that is gone takes us with it. */
-	if (send(n->control, line, strlen(line), MSG_NOSIGNAL) < 0)
-		_exit(TOOL_FAILED);
+	if (tool_sock_send(n->control, line, strlen(line)) < 0)
+		_Exit(TOOL_FAILED);
 }
 
 static int failed(struct node *n, const char *what)
@@ -372,14 +371,34 @@ static int step(struct node *n, const char *line)
 	return -1;
 }
 
-int demo_node(int control, const char *self, const char *peer)
+/* The next line of the parent, byte by byte: there are few. False: it is gone. */
+static bool next_line(struct node *n, char *line, size_t cap)
+{
+	size_t len = 0;
+	ssize_t got;
+
+	while (len < cap) {
+		got = recv(n->control, line + len, 1, 0);
+		if (got < 0 && tool_sock_error() == EINTR)
+			continue;
+		if (got <= 0)
+			return false;
+		if (line[len] == '\n') {
+			line[len] = '\0';
+			return true;
+		}
+		len++;
+	}
+	return false;
+}
+
+int demo_node(tool_sock control, const char *self, const char *peer)
 {
 	struct node *n = calloc(1, sizeof(*n));
 	char line[DEMO_LINE_MAX];
-	ssize_t len;
 	int rc = -1;
 
-	alarm(DEMO_LAST_RESORT_S);
+	demo_last_resort();
 	if (!n)
 		return TOOL_FAILED;
 	n->control = control;
@@ -395,19 +414,10 @@ int demo_node(int control, const char *self, const char *peer)
 	rc = open_node(n);
 	if (rc == 0)
 		say(n, "ok");
-	while (rc == 0) {
-		len = recv(control, line, sizeof(line) - 1, 0);
-		if (len < 0 && errno == EINTR)
-			continue;
-		if (len <= 0)
-			break;
-		line[len] = '\0';
-		if (strcmp(line, "quit") == 0)
-			break;
+	while (rc == 0 && next_line(n, line, sizeof(line)) && strcmp(line, "quit") != 0)
 		rc = step(n, line);
-	}
 	if (rc < 0)
-		_exit(TOOL_FAILED); /* a thread may still be sending */
+		_Exit(TOOL_FAILED); /* a thread may still be sending */
 done:
 	if (n->sock)
 		urds_close(n->sock);

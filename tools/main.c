@@ -16,9 +16,7 @@ static const struct command {
 	{"cat", "urds cat", NULL, tool_cat},
 	{"info", "urds info", "rds-info", tool_info},
 	{"doctor", "urds doctor", NULL, tool_doctor},
-#ifdef URDS_HAVE_DEMO
 	{"demo", "urds demo", NULL, tool_demo},
-#endif
 #ifdef URDS_HAVE_STRESS
 	{"stress", "urds stress", "rds-stress", tool_stress},
 #endif
@@ -39,9 +37,7 @@ static const char help[] =
 #endif
 	"  urds doctor              what would stop urds on this host\n"
 	"  urds doctor PEER         what is at PEER, or between it and us\n"
-#ifdef URDS_HAVE_DEMO
 	"  urds demo                two nodes on this machine, verified messages, cut connections\n"
-#endif
 	"\n"
 	"'urds COMMAND --help' and urds-COMMAND(1) say more. Nothing here needs to run as root.\n";
 

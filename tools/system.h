@@ -43,6 +43,13 @@ const char *tool_base_name(char *buf, size_t cap, const char *argv0);
  * threads. */
 void tool_ends_block(void);
 void tool_ends_wait(void);
+/* From here on that is noticed by who asks, and a second time makes no difference. */
+void tool_ends_note(void);
+bool tool_ends_noted(void);
+
+/* Is standard output one that understands escape sequences? */
+bool tool_is_terminal(void);
+
 /* For the library, too. */
 void tool_unset_env(const char *name);
 
@@ -66,6 +73,8 @@ ssize_t tool_write(const void *buf, size_t len);
 /* Not for programs that are started from here. */
 tool_sock tool_sock_open(int family, int type, bool is_nonblocking);
 void tool_sock_close(tool_sock s);
+/* As send(); a connection that has gone is an error, and no signal. */
+ssize_t tool_sock_send(tool_sock s, const void *buf, size_t len);
 /* Why the last call on a socket failed: a value of errno, EINPROGRESS for a connection that is on its way. */
 int tool_sock_error(void);
 /* Of a connection that was on its way: 0, or why it failed. */

@@ -51,6 +51,32 @@ void tool_ends_wait(void)
 	sigwait(&set, &sig);
 }
 
+static volatile sig_atomic_t has_ended;
+
+static void on_signal(int sig)
+{
+	has_ended = sig;
+}
+
+void tool_ends_note(void)
+{
+	static const int sigs[] = {SIGINT, SIGTERM, SIGHUP};
+	struct sigaction sa = {.sa_handler = on_signal};
+
+	for (size_t i = 0; i < sizeof(sigs) / sizeof(sigs[0]); i++)
+		sigaction(sigs[i], &sa, NULL);
+}
+
+bool tool_ends_noted(void)
+{
+	return has_ended != 0;
+}
+
+bool tool_is_terminal(void)
+{
+	return isatty(STDOUT_FILENO) == 1;
+}
+
 void tool_unset_env(const char *name)
 {
 	unsetenv(name);
@@ -136,6 +162,11 @@ tool_sock tool_sock_open(int family, int type, bool is_nonblocking)
 void tool_sock_close(tool_sock s)
 {
 	close(s);
+}
+
+ssize_t tool_sock_send(tool_sock s, const void *buf, size_t len)
+{
+	return send(s, buf, len, MSG_NOSIGNAL);
 }
 
 int tool_sock_error(void)

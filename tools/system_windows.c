@@ -67,6 +67,26 @@ void tool_ends_wait(void)
 	WaitForSingleObject(end, INFINITE);
 }
 
+void tool_ends_note(void)
+{
+	tool_ends_block();
+}
+
+bool tool_ends_noted(void)
+{
+	return WaitForSingleObject(end, 0) == WAIT_OBJECT_0;
+}
+
+/* Consoles before Windows 10 do not. */
+bool tool_is_terminal(void)
+{
+	HANDLE out = GetStdHandle(STD_OUTPUT_HANDLE);
+	DWORD mode;
+
+	return GetConsoleMode(out, &mode) &&
+	       SetConsoleMode(out, mode | 4 /* ENABLE_VIRTUAL_TERMINAL_PROCESSING */);
+}
+
 void tool_unset_env(const char *name)
 {
 	char text[64];
@@ -194,6 +214,11 @@ tool_sock tool_sock_open(int family, int type, bool is_nonblocking)
 void tool_sock_close(tool_sock s)
 {
 	closesocket(s);
+}
+
+ssize_t tool_sock_send(tool_sock s, const void *buf, size_t len)
+{
+	return send(s, buf, (int)(len > INT_MAX ? INT_MAX : len), 0);
 }
 
 static int errno_of(int code)

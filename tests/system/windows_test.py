@@ -9,6 +9,7 @@ background services would keep open.
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -259,6 +260,40 @@ def test_configuration_file():
         f.write("paths = 1;\nnothing = 2;\n")
     p = wine("listen", ONE, env={"URDS_CONFIG": path("urds.conf")})
     check(p.rc == 1 and "line 2: there is no setting 'nothing'" in p.err, p)
+
+
+def test_demo():
+    p = wine("demo", "--messages", 20000, "--time-limit", 50)
+    check(p.rc == 0 and re.fullmatch("demo: sent 20000 received 20000 lost 0 duplicated 0 reordered 0 "
+                                     r"kills \d+ retransmitted \d+", p.lines[-1]), p)
+    p = wine("demo", "--messages", 2000, "--fault", "drop", "--time-limit", 50)
+    check(p.rc == 1 and "received 1999 lost 1 " in p.lines[-1], p)
+
+
+def endless_demo():
+    p = Wine("demo", "--messages", 100000000, "--time-limit", 100)
+    p.expect("^demo: ping 127.0.0.2 -> 127.0.0.1: 10 of 10")
+    return p
+
+
+def test_demo_ends_by_ctrl_c():
+    p = endless_demo()
+    p.signal(signal.SIGINT)
+    check(p.end() == 1 and ("ended while it should" in p.err or "interrupted" in p.err), p)
+
+
+def is_free(addr):
+    try:
+        listen(addr).stop()
+        return True
+    except t.Failed:
+        return False
+
+
+def test_demo_that_is_killed_takes_its_nodes_along():
+    p = endless_demo()
+    p.stop()
+    t.until(lambda: all(is_free(a) for a in ("127.0.0.1", "127.0.0.2")), "a node lives on")
 
 
 def test_examples():
