@@ -48,7 +48,7 @@ static bool is_first_only;
 static BOOL WINAPI on_end(DWORD event)
 {
 	if (is_first_only && tool_ends_noted())
-		return FALSE; /* the next one of the list of such functions ends the process */
+		TerminateProcess(GetCurrentProcess(), (UINT)CONTROL_C_EXIT);
 	SetEvent(end);
 	/* After the return of any other than these the process ends at once. */
 	if (event != CTRL_C_EVENT && event != CTRL_BREAK_EVENT)
