@@ -17,9 +17,7 @@ static const struct command {
 	{"info", "urds info", "rds-info", tool_info},
 	{"doctor", "urds doctor", NULL, tool_doctor},
 	{"demo", "urds demo", NULL, tool_demo},
-#ifdef URDS_HAVE_STRESS
 	{"stress", "urds stress", "rds-stress", tool_stress},
-#endif
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -32,9 +30,7 @@ static const char help[] =
 	"  urds cat -l ADDR:PORT    receive a stream, write it to standard output\n"
 	"  urds cat ADDR:PORT       send standard input to such a receiver\n"
 	"  urds info                connections, sockets, queues, counters (also: rds-info)\n"
-#ifdef URDS_HAVE_STRESS
 	"  urds stress              load a path and check every message (also: rds-stress)\n"
-#endif
 	"  urds doctor              what would stop urds on this host\n"
 	"  urds doctor PEER         what is at PEER, or between it and us\n"
 	"  urds demo                two nodes on this machine, verified messages, cut connections\n"

@@ -2,40 +2,18 @@
  *
  * urds stress: rds-stress's options, control protocol, messages and output, in both roles.
  */
-#include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "stress.h"
 
-volatile sig_atomic_t stress_signal;
-
-static void on_signal(int sig)
-{
-	stress_signal = sig;
-}
-
-/* The second signal kills. */
-static void catch_signals(void)
-{
-	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
-}
-
 static int real_time(struct stress_run *r)
 {
-	struct sched_param p = {.sched_priority = 1};
+	const char *why = r->o.wants_rtprio ? stress_real_time(r->soak != NULL) : NULL;
 
-	if (!r->o.wants_rtprio || sched_setscheduler(0, SCHED_RR, &p) == 0)
+	if (!why)
 		return 0;
-	tool_error(
-		"no real-time scheduling (-R): %s; it needs privilege here too: have the active side leave -R out",
-		strerror(errno));
+	tool_error("no real-time scheduling (-R): %s have the active side leave -R out", why);
 	return -1;
 }
 
@@ -48,23 +26,22 @@ static int dots(struct stress_run *r)
 	stress_soak_go(r);
 	if (stress_tasks_start(r) < 0)
 		return -1;
-	printf("Starting up");
+	stress_say("Starting up");
 	atomic_store(&r->has_open_line, true);
 	for (i = 0; i < 4; i++) {
 		next += 1000000000u;
 		if (stress_peer_ended(r, next)) {
-			printf("\n");
+			stress_say("\n");
 			tool_error(
 				"the other side ended the test while it started: see what it says");
 			return -1;
 		}
-		if (atomic_load(&r->failed_tid) || stress_signal)
+		if (atomic_load(&r->failed_tid) || tool_ends_noted())
 			break;
-		printf(".");
-		fflush(stdout);
+		stress_say(".");
 	}
 	if (atomic_exchange(&r->has_open_line, false))
-		printf("\n");
+		stress_say("\n");
 	if (atomic_load(&r->failed_tid)) {
 		tool_error("child pid %d exited with status 1", atomic_load(&r->failed_tid));
 		return -1;
@@ -84,12 +61,12 @@ static int test(struct stress_run *r)
 	if (r->o.is_active && stress_send_options(r) < 0)
 		return 1;
 	if (r->o.is_active)
-		printf("negotiated options, tasks will start in 2 seconds\n");
+		stress_say("negotiated options, tasks will start in 2 seconds\n");
 	if (stress_tasks_open(r) < 0 ||
 	    (r->o.is_active ? stress_go_active(r) : stress_go_passive(r)) < 0)
-		return stress_signal ? 0 : 1;
+		return tool_ends_noted() ? 0 : 1;
 	if (!r->o.is_active)
-		printf("negotiated options, tasks will start in 2 seconds\n");
+		stress_say("negotiated options, tasks will start in 2 seconds\n");
 	if (dots(r) < 0)
 		return 1;
 	return stress_watch(r);
@@ -103,7 +80,7 @@ static int meet_and_test(struct stress_run *r)
 	if (knows_self && stress_probe(r) < 0)
 		return 1;
 	if ((r->o.is_active ? stress_connect(r) : stress_accept(r)) < 0)
-		return stress_signal ? 0 : 1;
+		return tool_ends_noted() ? 0 : 1;
 	if (r->o.is_active && !knows_self && stress_probe(r) < 0)
 		return 1;
 	return test(r);
@@ -111,15 +88,14 @@ static int meet_and_test(struct stress_run *r)
 
 int tool_stress(int argc, char **argv)
 {
-	struct stress_run r = {.control = -1};
+	struct stress_run r = {.control = TOOL_NO_SOCK};
 	int rc = stress_parse(&r.o, argc, argv);
 
 	if (rc >= 0)
 		return rc;
 	if (r.o.wants_reset)
 		return stress_reset(&r.o);
-	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
-	catch_signals();
+	tool_ends_note_first();
 	if (r.o.wants_cpu && stress_soak_start(&r) < 0)
 		rc = TOOL_FAILED;
 	else
@@ -127,7 +103,7 @@ int tool_stress(int argc, char **argv)
 	stress_tasks_end(&r);
 	stress_soak_end(&r);
 	free(r.perf);
-	if (r.control >= 0)
-		close(r.control);
+	if (r.control != TOOL_NO_SOCK)
+		tool_sock_close(r.control);
 	return rc;
 }

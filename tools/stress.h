@@ -6,9 +6,7 @@
 #ifndef URDS_TOOLS_STRESS_H
 #define URDS_TOOLS_STRESS_H
 
-#include <netinet/in.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 
 #include "tool.h"
@@ -71,7 +69,7 @@ struct stress_run {
 	struct stress_task *tasks;
 	struct stress_soak *soak; /* NULL without -c */
 	struct stress_perf *perf; /* NULL without --show-perfdata; ours to free */
-	int control;
+	tool_sock control;
 	uint64_t start_ns;
 	_Atomic bool is_stopping, is_over; /* receive only; end */
 	_Atomic bool has_open_line;	   /* the dots: a task starts a new line */
@@ -95,8 +93,6 @@ static inline uint32_t stress_get(const uint8_t **p, unsigned bytes)
 	return v;
 }
 
-extern volatile sig_atomic_t stress_signal; /* SIGINT or SIGTERM came */
-
 /* stress_opts.c. -1: go on, else the exit code. */
 int stress_parse(struct stress_opts *o, int argc, char **argv);
 /* NULL, or why the values cannot be run. */
@@ -115,6 +111,23 @@ bool stress_peer_ended(struct stress_run *r, uint64_t until_ns);
 int stress_tasks_open(struct stress_run *r);
 int stress_tasks_start(struct stress_run *r);
 void stress_tasks_end(struct stress_run *r);
+
+/* stress_cpu_linux.c, stress_cpu_windows.c: what is asked of the processors. Return: NULL, or why not. */
+/* Those that this process may use. Caller frees *@which. */
+const char *stress_cpus(unsigned **which, unsigned *n);
+/* From here on @t runs there, and only when nothing else wants to. @clock: of its processor time, while it is not joined. */
+const char *stress_cpu_leave(pthread_t t, unsigned cpu, uintptr_t *clock);
+uint64_t stress_cpu_ns(uintptr_t clock);
+/* Real-time scheduling; @has_soakers: with -c. */
+const char *stress_real_time(bool has_soakers);
+
+/* Times of all processors in units of the system's, and interrupts, since it started. */
+struct stress_host {
+	uint64_t user, system, idle, irq, all, intr;
+};
+
+/* What the system does not say is 0. */
+struct stress_host stress_host_now(void);
 
 /* stress_soak.c: -c. Says itself what goes wrong and returns 0 or -1. */
 int stress_soak_start(struct stress_run *r);
@@ -138,6 +151,8 @@ void stress_pattern(uint8_t *p, size_t len);
 size_t stress_corrupted(const uint8_t *p, size_t len, size_t *first);
 
 /* stress_report.c */
+/* As printf(), at once and in one piece. */
+void stress_say(const char *fmt, ...) __attribute__((format(TOOL_PRINTF, 1, 2)));
 void stress_params(const struct stress_opts *o);
 /* The test until its end. Return: exit code. */
 int stress_watch(struct stress_run *r);

@@ -3,19 +3,17 @@
  * The control connection of urds stress: rds-stress's block of options, a byte that starts the test and
  * its echo; the end of the connection ends the test.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "stress.h"
 
 #define BLOCK 59u
 #define VERSION_BYTES 16u
 #define OPTIONS_WAIT_NS 5000000000ull /* for the options of one that connected */
-#define TICK_MS 100
+#define TICK_NS 100000000u	      /* not every system's wait is ended by Ctrl-C */
+#define RETRY_NS 1000000000u
 
 static void encode(uint8_t *p, const struct stress_opts *o)
 {
@@ -83,13 +81,13 @@ static void decode(const uint8_t *p, struct stress_opts *o)
 }
 
 /* Return: 0, or NULL-terminated reason in @why and -1. Gives up at @until, or on a signal. */
-static int read_all(int fd, uint8_t *p, size_t len, uint64_t until_ns, const char **why)
+static int read_all(tool_sock s, uint8_t *p, size_t len, uint64_t until_ns, const char **why)
 {
-	struct pollfd in = {.fd = fd, .events = POLLIN};
+	struct pollfd in = {.fd = s, .events = POLLIN};
 	ssize_t n;
 
 	while (len) {
-		if (stress_signal) {
+		if (tool_ends_noted()) {
 			*why = "interrupted";
 			return -1;
 		}
@@ -97,11 +95,12 @@ static int read_all(int fd, uint8_t *p, size_t len, uint64_t until_ns, const cha
 			*why = "it sent nothing in time";
 			return -1;
 		}
-		if (poll(&in, 1, TICK_MS) <= 0)
+		if (tool_poll(&in, 1, TICK_NS) <= 0)
 			continue;
-		n = recv(fd, p, len, MSG_DONTWAIT);
-		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-			*why = n == 0 ? "Peer unexpectedly closed connection" : strerror(errno);
+		n = recv(s, (void *)p, len, 0);
+		if (n == 0 || (n < 0 && !tool_sock_would_wait())) {
+			*why = n == 0 ? "Peer unexpectedly closed connection"
+				      : tool_strerror(tool_sock_error());
 			return -1;
 		}
 		if (n > 0) {
@@ -125,30 +124,47 @@ static const char *quad(uint32_t addr, char *buf)
 	return inet_ntop(AF_INET, &in, buf, INET_ADDRSTRLEN);
 }
 
-static int tcp_bound(uint32_t addr, uint16_t port)
+/* Does not block, nor do those that are accepted from it. */
+static tool_sock tcp_bound(uint32_t addr, uint16_t port)
 {
 	struct sockaddr_in sa = end(addr, port);
 	char text[INET_ADDRSTRLEN];
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+	tool_sock s = tool_sock_open(AF_INET, SOCK_STREAM, true);
+	int err = s == TOOL_NO_SOCK ? tool_sock_error()
+				    : tool_sock_bind_again(s, (struct sockaddr *)&sa, sizeof(sa));
 
-	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
-	    bind(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0)
-		return fd;
+	if (!err)
+		return s;
 	tool_error(
 		"cannot use %s, TCP port %u for control: %s; give a local address with -r and a free "
 		"port with -p",
-		quad(addr, text), port, strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return -1;
+		quad(addr, text), port, tool_strerror(err));
+	if (s != TOOL_NO_SOCK)
+		tool_sock_close(s);
+	return TOOL_NO_SOCK;
 }
 
-static uint32_t local(int fd)
+static uint32_t local(tool_sock s)
 {
 	struct sockaddr_in sa = {.sin_family = AF_INET};
 	socklen_t len = sizeof(sa);
 
-	return getsockname(fd, (struct sockaddr *)&sa, &len) == 0 ? ntohl(sa.sin_addr.s_addr) : 0;
+	return getsockname(s, (struct sockaddr *)&sa, &len) == 0 ? ntohl(sa.sin_addr.s_addr) : 0;
+}
+
+/* Return: 0 or a number of errno. */
+static int dial(tool_sock s, const struct sockaddr_in *to)
+{
+	struct pollfd out = {.fd = s, .events = POLLOUT};
+	int err = connect(s, (const struct sockaddr *)to, sizeof(*to)) == 0 ? 0 : tool_sock_error();
+
+	while (err == EINPROGRESS) {
+		if (tool_ends_noted())
+			return EINTR;
+		if (tool_poll(&out, 1, TICK_NS) > 0)
+			err = tool_sock_pending(s);
+	}
+	return err;
 }
 
 int stress_connect(struct stress_run *r)
@@ -158,58 +174,58 @@ int stress_connect(struct stress_run *r)
 	char text[INET_ADDRSTRLEN];
 	uint32_t left = o->retries;
 	bool has_failed = false;
-	int fd, err;
+	tool_sock s;
+	int err;
 
 	quad(o->send_addr, text);
 	printf("connecting to %s:%u", text, o->port);
 	for (;;) {
 		fflush(stdout);
-		fd = tcp_bound(o->recv_addr, 0);
-		if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
+		s = tcp_bound(o->recv_addr, 0);
+		err = s == TOOL_NO_SOCK ? 0 : dial(s, &to);
+		if (!err)
 			break;
-		err = errno;
+		tool_sock_close(s);
 		if (!has_failed)
-			printf(": %s%s", strerror(err), left ? " - retrying" : "");
+			printf(": %s%s", tool_strerror(err), left ? " - retrying" : "");
 		has_failed = true;
-		if (!left || stress_signal ||
+		if (!left || tool_ends_noted() ||
 		    (err != ECONNREFUSED && err != EHOSTUNREACH && err != ENETUNREACH)) {
-			close(fd);
-			fd = -1;
-			printf("\n");
+			stress_say("\n");
 			tool_error(
 				"connect(%s) failed: is 'urds stress' waiting there, at port %u?",
 				text, o->port);
 			return -1;
 		}
-		close(fd);
 		left--;
-		sleep(1);
+		fflush(stdout);
+		tool_poll(NULL, 0, RETRY_NS);
 		printf(".");
 	}
-	printf("\n");
-	if (fd < 0)
+	stress_say("\n");
+	if (s == TOOL_NO_SOCK)
 		return -1;
-	r->control = fd;
+	r->control = s;
 	if (!o->recv_addr)
-		o->recv_addr = local(fd);
+		o->recv_addr = local(s);
 	r->self.s_addr = htonl(o->recv_addr);
 	r->peer.s_addr = htonl(o->send_addr);
 	return 0;
 }
 
 /* The options of one that connected. @why NULL on success. */
-static const char *receive_options(int fd, struct stress_opts *o)
+static const char *receive_options(tool_sock s, struct stress_opts *o)
 {
 	uint8_t b[VERSION_BYTES + BLOCK + 2];
 	uint64_t until = tool_now_ns() + OPTIONS_WAIT_NS;
 	const char *why = NULL;
 	size_t skip;
 
-	if (read_all(fd, b, VERSION_BYTES, until, &why) < 0)
+	if (read_all(s, b, VERSION_BYTES, until, &why) < 0)
 		return why;
 	/* A depth that starts with a digit's code would need more memory than is allowed. */
 	skip = b[0] >= 0x20 && b[0] < 0x7f ? VERSION_BYTES : 0;
-	if (read_all(fd, b + VERSION_BYTES, skip ? BLOCK + 2 : BLOCK - VERSION_BYTES, until, &why) <
+	if (read_all(s, b + VERSION_BYTES, skip ? BLOCK + 2 : BLOCK - VERSION_BYTES, until, &why) <
 	    0)
 		return why;
 	decode(b + skip, o);
@@ -230,25 +246,24 @@ int stress_accept(struct stress_run *r)
 	char text[INET_ADDRSTRLEN], from[INET_ADDRSTRLEN];
 	struct pollfd in = {.events = POLLIN};
 	struct sockaddr_in sa;
-	socklen_t len;
 	const char *why;
 
 	in.fd = tcp_bound(own.recv_addr, own.port);
-	if (in.fd < 0)
+	if (in.fd == TOOL_NO_SOCK)
 		return -1;
 	if (listen(in.fd, 255) < 0) {
 		tool_error("cannot listen on %s, TCP port %u: %s; choose another port with -p",
-			   quad(own.recv_addr, text), own.port, strerror(errno));
-		close(in.fd);
+			   quad(own.recv_addr, text), own.port, tool_strerror(tool_sock_error()));
+		tool_sock_close(in.fd);
 		return -1;
 	}
-	printf("waiting for incoming connection on %s:%u\n", quad(own.recv_addr, text), own.port);
-	while (!stress_signal) {
-		if (poll(&in, 1, TICK_MS) <= 0)
+	stress_say("waiting for incoming connection on %s:%u\n", quad(own.recv_addr, text),
+		   own.port);
+	while (!tool_ends_noted()) {
+		if (tool_poll(&in, 1, TICK_NS) <= 0)
 			continue;
-		len = sizeof(sa);
-		r->control = accept4(in.fd, (struct sockaddr *)&sa, &len, SOCK_CLOEXEC);
-		if (r->control < 0)
+		r->control = tool_sock_accept(in.fd, &sa);
+		if (r->control == TOOL_NO_SOCK)
 			continue;
 		r->self.s_addr = htonl(own.recv_addr ? own.recv_addr : local(r->control));
 		quad(ntohl(sa.sin_addr.s_addr), from);
@@ -258,32 +273,35 @@ int stress_accept(struct stress_run *r)
 			printf("accepted connection from %s:%u", from, ntohs(sa.sin_port));
 			if (!own.recv_addr)
 				printf(" on %s:%u", quad(ntohl(r->self.s_addr), text), own.port);
-			printf("\n");
+			stress_say("\n");
 			r->peer.s_addr = htonl(r->o.recv_addr);
-			close(in.fd);
+			tool_sock_close(in.fd);
 			return 0;
 		}
 		tool_error("ignored a connection from %s:%u: %s; still waiting", from,
 			   ntohs(sa.sin_port), why);
-		close(r->control);
-		r->control = -1;
+		tool_sock_close(r->control);
+		r->control = TOOL_NO_SOCK;
 	}
-	close(in.fd);
+	tool_sock_close(in.fd);
 	return -1;
 }
 
-static int write_all(int fd, const uint8_t *p, size_t len)
+static int write_all(tool_sock s, const uint8_t *p, size_t len)
 {
+	struct pollfd out = {.fd = s, .events = POLLOUT};
 	ssize_t n;
 
 	while (len) {
-		n = send(fd, p, len, MSG_NOSIGNAL);
-		if (n < 0 && errno == EINTR)
+		n = tool_sock_send(s, p, len);
+		if (n < 0 && tool_sock_would_wait() && !tool_ends_noted()) {
+			tool_poll(&out, 1, TICK_NS);
 			continue;
+		}
 		if (n < 0) {
 			tool_error(
 				"cannot write to the control connection: %s; start the other side anew",
-				strerror(errno));
+				tool_strerror(tool_sock_error()));
 			return -1;
 		}
 		p += n;
@@ -315,7 +333,7 @@ static int read_go(struct stress_run *r, uint8_t *go)
 
 	if (read_all(r->control, go, 1, UINT64_MAX, &why) == 0)
 		return 0;
-	if (!stress_signal)
+	if (!tool_ends_noted())
 		tool_error("no start of the test: %s; see what the other side says", why);
 	return -1;
 }
@@ -339,11 +357,9 @@ bool stress_peer_ended(struct stress_run *r, uint64_t until_ns)
 	struct pollfd in = {.fd = r->control, .events = POLLIN};
 	uint64_t now;
 
-	while ((now = tool_now_ns()) < until_ns && !stress_signal && !atomic_load(&r->failed_tid)) {
-		uint64_t left_ms = (until_ns - now + 999999) / 1000000;
-
-		if (poll(&in, 1, left_ms < TICK_MS ? (int)left_ms : TICK_MS) > 0)
+	while ((now = tool_now_ns()) < until_ns && !tool_ends_noted() &&
+	       !atomic_load(&r->failed_tid))
+		if (tool_poll(&in, 1, until_ns - now < TICK_NS ? until_ns - now : TICK_NS) > 0)
 			return true;
-	}
 	return false;
 }

@@ -2,12 +2,8 @@
  *
  * The options of urds stress: rds-stress's letters and names, their ranges, and what can be run.
  */
-#include <arpa/inet.h>
 #include <getopt.h>
-#include <netdb.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "stress.h"
 
@@ -133,7 +129,7 @@ static int number(const char *text, uint32_t max, uint32_t *out)
 	return -1;
 }
 
-static int byte(const char *text, uint8_t max, uint8_t *out)
+static int octet(const char *text, uint8_t max, uint8_t *out)
 {
 	uint32_t n = 0;
 	int rc = number(text, max, &n);
@@ -173,29 +169,29 @@ static int one(struct stress_opts *o, int c)
 	case 'T':
 		return number(optarg, UINT32_MAX, &o->time_s);
 	case 'Q':
-		return byte(optarg, 255, &o->tos);
+		return octet(optarg, 255, &o->tos);
 	case 'D':
 		return number(optarg, UINT32_MAX, &o->rdma_bytes);
 	case 'I':
 		return number(optarg, 512, &o->vector);
 	case 'M':
-		return byte(optarg, 2, &o->rw_mode);
+		return octet(optarg, 2, &o->rw_mode);
 	case OPT_RETRIES:
 		return number(optarg, UINT32_MAX, &o->retries);
 	case OPT_MONITOR:
-		return byte(optarg, 1, &o->uses_cong_monitor);
+		return octet(optarg, 1, &o->uses_cong_monitor);
 	case OPT_ONCE:
-		return byte(optarg, 1, &o->use_once);
+		return octet(optarg, 1, &o->use_once);
 	case OPT_GET_MR:
-		return byte(optarg, 1, &o->use_get_mr);
+		return octet(optarg, 1, &o->use_get_mr);
 	case OPT_FENCE:
-		return byte(optarg, 1, &o->use_fence);
+		return octet(optarg, 1, &o->use_fence);
 	case OPT_CACHE:
-		return byte(optarg, 1, &o->cache_mrs);
+		return octet(optarg, 1, &o->cache_mrs);
 	case OPT_NOTIFY:
-		return byte(optarg, 1, &ignored);
+		return octet(optarg, 1, &ignored);
 	case OPT_ALIGN:
-		return number(optarg, (uint32_t)sysconf(_SC_PAGESIZE), &o->alignment);
+		return number(optarg, tool_page_bytes(), &o->alignment);
 	case OPT_OUTLIERS:
 		return number(optarg, UINT32_MAX, &o->outlier_us);
 	case 'o':

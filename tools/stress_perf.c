@@ -3,7 +3,6 @@
  * --show-perfdata: a line of comma-separated values per second, with the engine's counters and with what
  * the system says of its processors.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +13,9 @@
 #define COUNTERS_MAX 256u
 #define COUNTER_BYTES 40u
 
-/* Times of all processors in ticks, and interrupts, since boot. */
-struct host {
-	uint64_t user, system, idle, irq, all, intr;
-};
-
 struct snapshot {
 	uint64_t ns;
-	struct host host;
+	struct stress_host host;
 	size_t n;
 	struct info_counter counters[COUNTERS_MAX];
 };
@@ -29,36 +23,6 @@ struct snapshot {
 struct stress_perf {
 	struct snapshot last, now;
 };
-
-/* All 0 on a system that has no such file. */
-static struct host host_now(void)
-{
-	unsigned long long v[8] = {0}, intr = 0;
-	struct host h = {0};
-	FILE *f = fopen("/proc/stat", "re");
-	char *line = NULL;
-	size_t cap = 0;
-	int i;
-
-	while (f && getline(&line, &cap, f) > 0) {
-		if (strncmp(line, "cpu ", 4) == 0)
-			sscanf(line, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1],
-			       &v[2], &v[3], &v[4], &v[5], &v[6], &v[7]);
-		else if (sscanf(line, "intr %llu", &intr) == 1)
-			break;
-	}
-	free(line);
-	if (f)
-		fclose(f);
-	for (i = 0; i < 8; i++)
-		h.all += v[i];
-	h.user = v[0] + v[1];
-	h.system = v[2];
-	h.idle = v[3] + v[4];
-	h.irq = v[5] + v[6];
-	h.intr = intr;
-	return h;
-}
 
 static int take(struct snapshot *s, struct urds_sock *sock)
 {
@@ -76,7 +40,7 @@ static int take(struct snapshot *s, struct urds_sock *sock)
 	s->n = (size_t)len / COUNTER_BYTES;
 	for (i = 0; i < s->n; i++)
 		s->counters[i] = info_counter_get(rows + i * COUNTER_BYTES);
-	s->host = host_now();
+	s->host = stress_host_now();
 	return 0;
 }
 
@@ -91,7 +55,7 @@ int stress_perf_header(struct stress_run *r)
 	}
 	if (take(&r->perf->last, r->tasks[0].sock) < 0)
 		return -1;
-	flockfile(stdout);
+	tool_out_lock();
 	printf("::nr_tasks:count,req_size:bytes,ack_size:bytes,rdma_size:bytes,req_sent:count,thruput:kB/s,"
 	       "thruput_rdma_in:kB/s,thruput_rdma_out:kB/s,tx_delay:microseconds,rtt:microseconds,cpu:percent");
 	for (i = 0; i < r->perf->last.n; i++) {
@@ -100,11 +64,12 @@ int stress_perf_header(struct stress_run *r)
 		printf(",%s:%s", name, strstr(name, "_bytes") ? "bytes" : "count");
 	}
 	printf(",user:percent,system:percent,idle:percent,irq:percent,intr:count\n");
-	funlockfile(stdout);
+	tool_out_unlock();
 	return 0;
 }
 
-static double share(uint64_t now, uint64_t last, const struct host *a, const struct host *b)
+static double share(uint64_t now, uint64_t last, const struct stress_host *a,
+		    const struct stress_host *b)
 {
 	/* The kernel may take back a tick of idle time. */
 	if (now <= last || b->all <= a->all)
@@ -115,14 +80,14 @@ static double share(uint64_t now, uint64_t last, const struct host *a, const str
 int stress_perf_row(struct stress_run *r, const struct stress_rates *n)
 {
 	struct stress_perf *p = r->perf;
-	const struct host *a = &p->last.host, *b = &p->now.host;
+	const struct stress_host *a = &p->last.host, *b = &p->now.host;
 	double s;
 	size_t i;
 
 	if (take(&p->now, r->tasks[0].sock) < 0)
 		return -1;
 	s = (double)(p->now.ns - p->last.ns) / 1e9;
-	flockfile(stdout);
+	tool_out_lock();
 	printf("::%u,%u,%u,%u,%llu,%f,%f,%f,%f,%f,%f", r->o.tasks, r->o.req_bytes, r->o.ack_bytes,
 	       r->o.rdma_bytes, (unsigned long long)n->tx, n->kbytes, 0.0, 0.0, n->tx_us, n->rtt_us,
 	       n->cpu < 0 ? 0 : n->cpu);
@@ -130,8 +95,9 @@ int stress_perf_row(struct stress_run *r, const struct stress_rates *n)
 		printf(",%f", (double)(p->now.counters[i].value - p->last.counters[i].value) / s);
 	printf(",%f,%f,%f,%f,%f\n", share(b->user, a->user, a, b),
 	       share(b->system, a->system, a, b), share(b->idle, a->idle, a, b),
-	       share(b->irq, a->irq, a, b), (double)(b->intr - a->intr) / s);
-	funlockfile(stdout);
+	       share(b->irq, a->irq, a, b),
+	       b->intr > a->intr ? (double)(b->intr - a->intr) / s : 0.0);
+	tool_out_unlock();
 	p->last = p->now;
 	return 0;
 }

@@ -27,7 +27,7 @@ static void ask_rdma(struct urds_sock *s)
 		tool_error(
 			"check_rdma_support: RDS_FREE_MR failed with unexpected error, errno: %d (%s): "
 			"urds has no RDMA, leave -D out",
-			errno, strerror(errno));
+			errno, tool_strerror(errno));
 	else
 		tool_error("RDMA not supported by this kernel: leave -D out");
 }
@@ -41,11 +41,11 @@ static bool has_async(const struct stress_run *r, struct urds_sock *s)
 			   .msg_namelen = sizeof(to),
 			   .msg_control = control,
 			   .msg_controllen = sizeof(control)};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	const struct cmsghdr head = {.cmsg_len = CMSG_LEN(CMSG_ASYNC_LEN),
+				     .cmsg_level = URDS_SOL_RDS,
+				     .cmsg_type = CMSG_ASYNC};
 
-	c->cmsg_level = URDS_SOL_RDS;
-	c->cmsg_type = CMSG_ASYNC;
-	c->cmsg_len = CMSG_LEN(CMSG_ASYNC_LEN);
+	memcpy(control, &head, sizeof(head));
 	return urds_sendmsg(s, &m, MSG_DONTWAIT) >= 0;
 }
 
@@ -66,7 +66,7 @@ int stress_probe(struct stress_run *r)
 		ask_rdma(s);
 	else if (!has_async(r, s))
 		tool_error("sendto() failed, errno: %d (%s): %s; leave --async out", errno,
-			   strerror(errno), urds_reason());
+			   tool_strerror(errno), urds_reason());
 	else
 		tool_error("this command sends nothing with notification: leave --async out");
 	if (s)
@@ -88,7 +88,7 @@ int stress_reset(const struct stress_opts *o)
 	err = o->recv_addr ? 0 : tool_route(&from, &to);
 	if (err) {
 		tool_error("no route to %s: %s; choose a source address with -r", to.text,
-			   strerror(err));
+			   tool_strerror(err));
 		return TOOL_FAILED;
 	}
 	if (urds_owner_reset(tool_sa(&from), from.len, tool_sa(&to), to.len) < 0) {

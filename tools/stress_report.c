@@ -2,8 +2,8 @@
  *
  * What urds stress prints while the tasks work: a line per second, the average, the histogram.
  */
+#include <stdarg.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "stress.h"
 
@@ -14,6 +14,17 @@ struct moment {
 	struct stress_counts c;
 	uint64_t left_ns; /* processor time nobody wanted, per processor */
 };
+
+void stress_say(const char *fmt, ...)
+{
+	va_list ap;
+
+	tool_out_lock();
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	tool_out_unlock();
+}
 
 static struct moment moment(const struct stress_run *r)
 {
@@ -58,16 +69,16 @@ static struct stress_rates rates(const struct stress_run *r, const struct moment
 
 static void columns(const struct stress_run *r, const struct stress_rates *n, const char *end)
 {
-	printf("%4u %6llu %6llu %10.2f %10.2f %10.2f %7.2f %8.2f %5.2f%s\n", r->o.tasks,
-	       (unsigned long long)n->tx, (unsigned long long)n->rx, n->kbytes, 0.0, 0.0, n->tx_us,
-	       n->rtt_us, n->cpu, end);
+	stress_say("%4u %6llu %6llu %10.2f %10.2f %10.2f %7.2f %8.2f %5.2f%s\n", r->o.tasks,
+		   (unsigned long long)n->tx, (unsigned long long)n->rx, n->kbytes, 0.0, 0.0,
+		   n->tx_us, n->rtt_us, n->cpu, end);
 }
 
 static int header(struct stress_run *r)
 {
 	if (r->o.shows_perfdata)
 		return stress_perf_header(r);
-	printf("tsks   tx/s   rx/s  tx+rx K/s    mbi K/s    mbo K/s tx us/c   rtt us cpu %%\n");
+	stress_say("tsks   tx/s   rx/s  tx+rx K/s    mbi K/s    mbo K/s tx us/c   rtt us cpu %%\n");
 	return 0;
 }
 
@@ -112,6 +123,7 @@ void stress_params(const struct stress_opts *o)
 	bool has_any = o->use_once || o->use_get_mr || o->cache_mrs || o->alignment ||
 		       !o->use_fence;
 
+	tool_out_lock();
 	printf("Options:\n  %-10s %-7u\n  %-10s %-7u\n  %-10s %-7u\n  %-10s %-7u\n  %-10s", "Tasks",
 	       o->tasks, "Req size", o->req_bytes, "ACK size", o->ack_bytes, "RDMA size",
 	       o->rdma_bytes, "RDMA opts");
@@ -126,6 +138,7 @@ void stress_params(const struct stress_opts *o)
 	if (o->alignment)
 		printf(" align=%u", o->alignment);
 	printf("%s\n\n", has_any ? "" : " (defaults)");
+	tool_out_unlock();
 }
 
 int stress_watch(struct stress_run *r)
@@ -139,7 +152,7 @@ int stress_watch(struct stress_run *r)
 
 	if (header(r) < 0)
 		return 1;
-	while (!peer_ended && next < end && !stress_signal && !atomic_load(&r->failed_tid)) {
+	while (!peer_ended && next < end && !tool_ends_noted() && !atomic_load(&r->failed_tid)) {
 		next += SECOND_NS;
 		peer_ended = stress_peer_ended(r, next);
 		if (tool_now_ns() < next)
@@ -152,11 +165,11 @@ int stress_watch(struct stress_run *r)
 	now = moment(r);
 	/* What is under way still arrives, and nothing new is sent. */
 	atomic_store(&r->is_stopping, true);
-	close(r->control);
-	r->control = -1;
-	sleep(1);
+	tool_sock_close(r->control);
+	r->control = TOOL_NO_SOCK;
+	tool_poll(NULL, 0, SECOND_NS);
 	if (!r->o.is_summary_only)
-		printf("---------------------------------------------\n");
+		stress_say("---------------------------------------------\n");
 	average(r, &first, &now);
 	if (r->o.wants_histogram)
 		histogram(r);

@@ -3,20 +3,14 @@
  * What -c measures with: a thread per processor that runs only when nothing else does. The processor time
  * they get is what the others left over.
  */
-#include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include "stress.h"
 
-#define CPUS_MAX 8192u /* the largest a Linux kernel is built for */
-
 struct soaker {
 	pthread_t thread;
-	clockid_t clock; /* its processor time */
+	uintptr_t clock; /* its processor time */
 };
 
 struct stress_soak {
@@ -38,56 +32,40 @@ static void *soak(void *arg)
 	return NULL;
 }
 
-static int start_one(struct stress_soak *k, size_t cpu, cpu_set_t *one)
+static const char *start_all(struct stress_run *r, const unsigned *cpus, unsigned n)
 {
-	const struct sched_param none = {.sched_priority = 0};
-	size_t size = CPU_ALLOC_SIZE(CPUS_MAX);
-	struct soaker *s = &k->soakers[k->n];
-	int err = pthread_create(&s->thread, NULL, soak, k);
+	struct stress_soak *k = calloc(1, sizeof(*k) + n * sizeof(k->soakers[0]));
+	const char *why = NULL;
+	struct soaker *s;
+	int err;
 
-	if (err)
-		return err;
-	k->n++;
-	CPU_ZERO_S(size, one);
-	CPU_SET_S(cpu, size, one);
-	err = pthread_setaffinity_np(s->thread, size, one);
-	if (!err)
-		err = pthread_setschedparam(s->thread, SCHED_IDLE, &none);
-	return err ? err : pthread_getcpuclockid(s->thread, &s->clock);
-}
-
-static int start_all(struct stress_run *r, cpu_set_t *usable, cpu_set_t *one)
-{
-	size_t size = CPU_ALLOC_SIZE(CPUS_MAX), cpu;
-	struct stress_soak *k;
-	int err = 0;
-
-	if (sched_getaffinity(0, size, usable) < 0)
-		return errno;
-	k = calloc(1, sizeof(*k) + (size_t)CPU_COUNT_S(size, usable) * sizeof(k->soakers[0]));
 	if (!k)
-		return ENOMEM;
+		return "no memory";
 	r->soak = k;
 	pthread_mutex_init(&k->gate, NULL);
 	pthread_mutex_lock(&k->gate);
-	for (cpu = 0; cpu < CPUS_MAX && !err; cpu++)
-		if (CPU_ISSET_S(cpu, size, usable))
-			err = start_one(k, cpu, one);
-	return err;
+	while (k->n < n && !why) {
+		s = &k->soakers[k->n];
+		err = pthread_create(&s->thread, NULL, soak, k);
+		why = err ? tool_strerror(err) : stress_cpu_leave(s->thread, cpus[k->n], &s->clock);
+		k->n += !err;
+	}
+	return why;
 }
 
 int stress_soak_start(struct stress_run *r)
 {
-	cpu_set_t *usable = CPU_ALLOC(CPUS_MAX), *one = CPU_ALLOC(CPUS_MAX);
-	int err = usable && one ? start_all(r, usable, one) : ENOMEM;
+	unsigned *cpus = NULL, n = 0;
+	const char *why = stress_cpus(&cpus, &n);
 
-	CPU_FREE(usable);
-	CPU_FREE(one);
-	if (err) {
-		tool_error("cannot measure the processors (-c): %s; leave -c out", strerror(err));
+	if (!why)
+		why = start_all(r, cpus, n);
+	free(cpus);
+	if (why) {
+		tool_error("cannot measure the processors (-c): %s; leave -c out", why);
 		return -1;
 	}
-	printf("started %u cycle soaking processes\n", r->soak->n);
+	stress_say("started %u cycle soaking processes\n", r->soak->n);
 	return 0;
 }
 
@@ -101,13 +79,11 @@ void stress_soak_go(struct stress_run *r)
 
 uint64_t stress_soak_ns(const struct stress_run *r)
 {
-	struct timespec t;
 	uint64_t all = 0;
 	unsigned i;
 
 	for (i = 0; r->soak && i < r->soak->n; i++)
-		if (clock_gettime(r->soak->soakers[i].clock, &t) == 0)
-			all += (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+		all += stress_cpu_ns(r->soak->soakers[i].clock);
 	return r->soak ? all / r->soak->n : 0;
 }
 

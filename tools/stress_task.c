@@ -3,13 +3,10 @@
  * One task of urds stress: a socket that keeps up to depth requests outstanding to every task of the peer
  * and acks theirs in order. Requests and acks of a flow share one sequence; every header is checked.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "stress.h"
 
@@ -87,7 +84,7 @@ static int bogus(struct stress_task *t, const struct header *want, const struct 
 	struct in_addr a = {.s_addr = htonl(want->from)};
 	char text[INET_ADDRSTRLEN];
 
-	flockfile(stdout);
+	tool_out_lock();
 	if (atomic_exchange(&t->run->has_open_line, false))
 		printf("\n");
 	printf("%10s %15s %s %15s\n", "member", "expected", "eq", "got");
@@ -98,7 +95,7 @@ static int bogus(struct stress_task *t, const struct header *want, const struct 
 	row("to_port", want->to_port, got->to_port, false);
 	row("index", want->index, got->index, false);
 	row("op", want->op, got->op, false);
-	funlockfile(stdout);
+	tool_out_unlock();
 	tool_error("header from %s:%u to id %u bogus", inet_ntop(AF_INET, &a, text, sizeof(text)),
 		   want->from_port, t->id);
 	return -1;
@@ -126,7 +123,7 @@ static int send_one(struct stress_task *t, unsigned peer, uint8_t op)
 	    0) {
 		if (errno == EAGAIN || errno == ENOBUFS)
 			return errno;
-		tool_error("sendto() failed, errno: %d (%s): %s", errno, strerror(errno),
+		tool_error("sendto() failed, errno: %d (%s): %s", errno, tool_strerror(errno),
 			   urds_reason());
 		return -1;
 	}
@@ -242,10 +239,11 @@ static int take(struct stress_task *t, size_t len, const struct sockaddr_in *fro
 	body = len - STRESS_HEADER;
 	bad = o->is_verified ? stress_corrupted(t->in + STRESS_HEADER, body, &first) : 0;
 	if (bad) {
-		printf("%sAn incoming message has a corrupted payload at offset %zu; %zu out of %zu bytes "
-		       "corrupted\n",
-		       atomic_exchange(&t->run->has_open_line, false) ? "\n" : "", first, bad,
-		       body);
+		stress_say(
+			"%sAn incoming message has a corrupted payload at offset %zu; %zu out of %zu bytes "
+			"corrupted\n",
+			atomic_exchange(&t->run->has_open_line, false) ? "\n" : "", first, bad,
+			body);
 		tool_error("header from %s:%u to id %u good, payload bad", text, from_port, t->id);
 		return -1;
 	}
@@ -317,7 +315,7 @@ static void *thread(void *arg)
 	struct stress_task *t = arg;
 	int none = 0;
 
-	t->tid = gettid();
+	t->tid = tool_thread_id();
 	if (serve(t) < 0)
 		atomic_compare_exchange_strong(&t->run->failed_tid, &none, t->tid);
 	return NULL;
@@ -410,7 +408,7 @@ int stress_tasks_start(struct stress_run *r)
 		err = pthread_create(&r->tasks[i].thread, NULL, thread, &r->tasks[i]);
 		if (err) {
 			tool_error("cannot start task %u: %s; choose fewer tasks", i,
-				   strerror(err));
+				   tool_strerror(err));
 			return -1;
 		}
 		r->tasks[i].has_thread = true;

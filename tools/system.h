@@ -15,6 +15,10 @@
 #ifdef _WIN32
 /* After <winsock2.h>. */
 #include <iphlpapi.h>
+#include <mswsock.h>
+#define cmsghdr _WSACMSGHDR
+#define CMSG_SPACE WSA_CMSG_SPACE
+#define CMSG_LEN WSA_CMSG_LEN
 typedef SOCKET tool_sock;
 #define TOOL_NO_SOCK INVALID_SOCKET
 /* The format that our C library's printf really has. */
@@ -45,10 +49,21 @@ void tool_ends_block(void);
 void tool_ends_wait(void);
 /* From here on that is noticed by who asks, and a second time makes no difference. */
 void tool_ends_note(void);
+/* The same for the first time, and the second one ends us as if nothing had been asked for. */
+void tool_ends_note_first(void);
 bool tool_ends_noted(void);
 
 /* Is standard output one that understands escape sequences? */
 bool tool_is_terminal(void);
+
+/* Several calls of printf() as one: nothing of another thread's comes between, and all of it goes out at the end. */
+void tool_out_lock(void);
+void tool_out_unlock(void);
+
+/* Of the calling thread, as the system's own tools name it. */
+int tool_thread_id(void);
+
+unsigned tool_page_bytes(void);
 
 /* For the library, too. */
 void tool_unset_env(const char *name);
@@ -72,16 +87,20 @@ ssize_t tool_write(const void *buf, size_t len);
 
 /* Not for programs that are started from here. */
 tool_sock tool_sock_open(int family, int type, bool is_nonblocking);
+/* The next connection of a listener; both are non-blocking. TOOL_NO_SOCK: there is none, or see tool_sock_error(). */
+tool_sock tool_sock_accept(tool_sock listener, struct sockaddr_in *from);
 void tool_sock_close(tool_sock s);
 /* As send(); a connection that has gone is an error, and no signal. */
 ssize_t tool_sock_send(tool_sock s, const void *buf, size_t len);
 /* Why the last call on a socket failed: a value of errno, EINPROGRESS for a connection that is on its way. */
 int tool_sock_error(void);
+/* Did it fail only because a non-blocking socket would have had to wait, or because of a signal? */
+bool tool_sock_would_wait(void);
 /* Of a connection that was on its way: 0, or why it failed. */
 int tool_sock_pending(tool_sock s);
 /* Any address that is not in use now, whatever was there a minute ago. Return: 0 or an errno. */
 int tool_sock_bind_again(tool_sock s, const struct sockaddr *sa, socklen_t len);
-/* As ppoll() does it; descriptors below 0 are passed over. */
+/* As ppoll() does it; descriptors below 0 are passed over. Without any it sleeps. */
 int tool_poll(struct pollfd *v, unsigned n, uint64_t timeout_ns);
 
 #endif

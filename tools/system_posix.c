@@ -58,13 +58,27 @@ static void on_signal(int sig)
 	has_ended = sig;
 }
 
+static void note(const int *sigs, size_t n, int flags)
+{
+	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = flags};
+
+	while (n--)
+		sigaction(*sigs++, &sa, NULL);
+}
+
 void tool_ends_note(void)
 {
 	static const int sigs[] = {SIGINT, SIGTERM, SIGHUP};
-	struct sigaction sa = {.sa_handler = on_signal};
 
-	for (size_t i = 0; i < sizeof(sigs) / sizeof(sigs[0]); i++)
-		sigaction(sigs[i], &sa, NULL);
+	note(sigs, sizeof(sigs) / sizeof(sigs[0]), 0);
+}
+
+/* One whose terminal has gone can show no summary to anybody. */
+void tool_ends_note_first(void)
+{
+	static const int sigs[] = {SIGINT, SIGTERM};
+
+	note(sigs, sizeof(sigs) / sizeof(sigs[0]), (int)SA_RESETHAND);
 }
 
 bool tool_ends_noted(void)
@@ -75,6 +89,27 @@ bool tool_ends_noted(void)
 bool tool_is_terminal(void)
 {
 	return isatty(STDOUT_FILENO) == 1;
+}
+
+void tool_out_lock(void)
+{
+	flockfile(stdout);
+}
+
+void tool_out_unlock(void)
+{
+	fflush(stdout);
+	funlockfile(stdout);
+}
+
+int tool_thread_id(void)
+{
+	return gettid();
+}
+
+unsigned tool_page_bytes(void)
+{
+	return (unsigned)sysconf(_SC_PAGESIZE);
 }
 
 void tool_unset_env(const char *name)
@@ -159,6 +194,13 @@ tool_sock tool_sock_open(int family, int type, bool is_nonblocking)
 	return socket(family, type | SOCK_CLOEXEC | (is_nonblocking ? SOCK_NONBLOCK : 0), 0);
 }
 
+tool_sock tool_sock_accept(tool_sock listener, struct sockaddr_in *from)
+{
+	socklen_t len = sizeof(*from);
+
+	return accept4(listener, (struct sockaddr *)from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
 void tool_sock_close(tool_sock s)
 {
 	close(s);
@@ -172,6 +214,11 @@ ssize_t tool_sock_send(tool_sock s, const void *buf, size_t len)
 int tool_sock_error(void)
 {
 	return errno;
+}
+
+bool tool_sock_would_wait(void)
+{
+	return errno == EAGAIN || errno == EINTR;
 }
 
 int tool_sock_pending(tool_sock s)

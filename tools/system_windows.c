@@ -42,10 +42,13 @@ const char *tool_base_name(char *buf, size_t cap, const char *argv0)
 }
 
 static HANDLE end;
+static bool is_first_only;
 
 /* In a thread of its own. */
 static BOOL WINAPI on_end(DWORD event)
 {
+	if (is_first_only && tool_ends_noted())
+		TerminateProcess(GetCurrentProcess(), (UINT)CONTROL_C_EXIT);
 	SetEvent(end);
 	/* After the return of any other than these the process ends at once. */
 	if (event != CTRL_C_EVENT && event != CTRL_BREAK_EVENT)
@@ -72,6 +75,12 @@ void tool_ends_note(void)
 	tool_ends_block();
 }
 
+void tool_ends_note_first(void)
+{
+	is_first_only = true;
+	tool_ends_block();
+}
+
 bool tool_ends_noted(void)
 {
 	return WaitForSingleObject(end, 0) == WAIT_OBJECT_0;
@@ -85,6 +94,30 @@ bool tool_is_terminal(void)
 
 	return GetConsoleMode(out, &mode) &&
 	       SetConsoleMode(out, mode | 4 /* ENABLE_VIRTUAL_TERMINAL_PROCESSING */);
+}
+
+void tool_out_lock(void)
+{
+	_lock_file(stdout);
+}
+
+void tool_out_unlock(void)
+{
+	fflush(stdout);
+	_unlock_file(stdout);
+}
+
+int tool_thread_id(void)
+{
+	return (int)GetCurrentThreadId();
+}
+
+unsigned tool_page_bytes(void)
+{
+	SYSTEM_INFO info;
+
+	GetSystemInfo(&info);
+	return info.dwPageSize;
 }
 
 void tool_unset_env(const char *name)
@@ -198,17 +231,33 @@ ssize_t tool_write(const void *buf, size_t len)
 	return _write(_fileno(stdout), buf, len > INT_MAX ? INT_MAX : (unsigned)len);
 }
 
+/* Takes @s. Return: it, or INVALID_SOCKET. */
+static SOCKET nonblocking(SOCKET s)
+{
+	u_long on = 1;
+
+	if (s == INVALID_SOCKET || ioctlsocket(s, (long)FIONBIO, &on) == 0)
+		return s;
+	closesocket(s);
+	return INVALID_SOCKET;
+}
+
 tool_sock tool_sock_open(int family, int type, bool is_nonblocking)
 {
 	SOCKET s = WSASocketW(family, type, 0, NULL, 0,
 			      WSA_FLAG_OVERLAPPED | WSA_FLAG_NO_HANDLE_INHERIT);
-	u_long on = 1;
 
-	if (s != INVALID_SOCKET && is_nonblocking && ioctlsocket(s, (long)FIONBIO, &on) != 0) {
-		closesocket(s);
-		return INVALID_SOCKET;
-	}
-	return s;
+	return is_nonblocking ? nonblocking(s) : s;
+}
+
+tool_sock tool_sock_accept(tool_sock listener, struct sockaddr_in *from)
+{
+	int len = sizeof(*from);
+	SOCKET s = accept(listener, (struct sockaddr *)from, &len);
+
+	if (s != INVALID_SOCKET)
+		SetHandleInformation((HANDLE)s, HANDLE_FLAG_INHERIT, 0);
+	return nonblocking(s);
 }
 
 void tool_sock_close(tool_sock s)
@@ -232,6 +281,11 @@ static int errno_of(int code)
 int tool_sock_error(void)
 {
 	return errno_of(WSAGetLastError());
+}
+
+bool tool_sock_would_wait(void)
+{
+	return WSAGetLastError() == WSAEWOULDBLOCK;
 }
 
 int tool_sock_pending(tool_sock s)

@@ -3,51 +3,14 @@
 """What urds stress measures and what it asks of the system: counters, processors, real time."""
 import ctypes
 import os
-import re
 import resource
 import signal
 import time
 
 import urdstest as t
 from stresspeer import Peer
-from stressrun import HEADER, ROW, active, independent_drives, independent_waits, passive, rows
+from stressrun import ROW, active, check_perf, independent_drives, independent_waits, passive, rows
 from urdstest import check
-
-PERF = ("nr_tasks:count req_size:bytes ack_size:bytes rdma_size:bytes req_sent:count thruput:kB/s thruput_rdma_in:kB/s "
-        "thruput_rdma_out:kB/s tx_delay:microseconds rtt:microseconds cpu:percent").split()
-HOST = "user:percent system:percent idle:percent irq:percent intr:count".split()
-
-
-def perf_rows(p):
-    """The lines with counters, as dictionaries by the names of the header; their form, and the average's."""
-    check(HEADER not in p.lines, p)
-    heads = [i for i, l in enumerate(p.lines) if l.startswith("::nr_tasks")]
-    check(len(heads) == 1, p)
-    names = p.lines[heads[0]][2:].split(",")
-    check(names[:len(PERF)] == PERF and names[-len(HOST):] == HOST and len(set(names)) == len(names), names)
-    counters = names[len(PERF):-len(HOST)]
-    check(counters[0] == "conn_reset:count" and "recv_bytes_added_to_sock:bytes" in counters, counters)
-    *lines, dashes, average = p.lines[heads[0] + 1:]
-    check(dashes == "-" * 45 and ROW.match(average) and ROW.match(average).group(6), p)
-    check(lines and all(re.fullmatch(r"::\d+,\d+,\d+,\d+,\d+(,\d+\.\d{6})+", l) for l in lines), p)
-    got = [[float(v) for v in l[2:].split(",")] for l in lines]
-    check(all(len(g) == len(names) for g in got), p)
-    return [dict(zip(names, g)) for g in got]
-
-
-def check_perf(p, tasks, req, ack):
-    got = perf_rows(p)
-    for r in got:
-        check([r[n] for n in PERF[:4]] == [tasks, req, ack, 0] and r["thruput_rdma_in:kB/s"] == 0, r)
-        check(all(0 <= r[n] <= 100.001 for n in HOST[:4]) and sum(r[n] for n in HOST[:4]) <= 100.001, r)
-    # The counters are those of this test: what was sent is acks and requests, in bytes as the columns say.
-    sent = sum(r["send_queued:count"] for r in got)
-    check(sum(r["req_sent:count"] for r in got) > 0 and sum(r["thruput:kB/s"] for r in got) > 0, p)
-    check(sent > sum(r["req_sent:count"] for r in got), p)
-    check(sum(r["tx_delay:microseconds"] for r in got) > 0 and sum(r["rtt:microseconds"] for r in got) > 0, p)
-    check(sum(r["user:percent"] + r["system:percent"] for r in got) > 0 and sum(r["intr:count"] for r in got) > 0, p)
-    return got
-
 
 def test_perfdata_on_both_sides():
     p = passive("-c")

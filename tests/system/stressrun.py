@@ -10,16 +10,51 @@ from urdstest import check
 A, B = "127.9.0.1", "127.9.0.2"
 HEADER = "tsks   tx/s   rx/s  tx+rx K/s    mbi K/s    mbo K/s tx us/c   rtt us cpu %"
 ROW = re.compile(r"^ *(\d+) +(\d+) +(\d+) +(\d+\.\d\d) +0\.00 +0\.00 +\d+\.\d\d +\d+\.\d\d +(-1\.00|\d+\.\d\d)(  \(average\))?$")
+PERF = ("nr_tasks:count req_size:bytes ack_size:bytes rdma_size:bytes req_sent:count thruput:kB/s thruput_rdma_in:kB/s "
+        "thruput_rdma_out:kB/s tx_delay:microseconds rtt:microseconds cpu:percent").split()
+HOST = "user:percent system:percent idle:percent irq:percent intr:count".split()
 
 
-def passive(*args, **kw):
-    p = t.Proc("stress", "-r", B, *args, **kw)
-    p.expect(f"^waiting for incoming connection on {B}:4000$")
+def perf_rows(p):
+    """The lines with counters, as dictionaries by the names of the header; their form, and the average's."""
+    check(HEADER not in p.lines, p)
+    heads = [i for i, l in enumerate(p.lines) if l.startswith("::nr_tasks")]
+    check(len(heads) == 1, p)
+    names = p.lines[heads[0]][2:].split(",")
+    check(names[:len(PERF)] == PERF and names[-len(HOST):] == HOST and len(set(names)) == len(names), names)
+    counters = names[len(PERF):-len(HOST)]
+    check(counters[0] == "conn_reset:count" and "recv_bytes_added_to_sock:bytes" in counters, counters)
+    *lines, dashes, average = p.lines[heads[0] + 1:]
+    check(dashes == "-" * 45 and ROW.match(average) and ROW.match(average).group(6), p)
+    check(lines and all(re.fullmatch(r"::\d+,\d+,\d+,\d+,\d+(,\d+\.\d{6})+", l) for l in lines), p)
+    got = [[float(v) for v in l[2:].split(",")] for l in lines]
+    check(all(len(g) == len(names) for g in got), p)
+    return [dict(zip(names, g)) for g in got]
+
+
+def check_perf(p, tasks, req, ack, has_interrupts=True):
+    got = perf_rows(p)
+    for r in got:
+        check([r[n] for n in PERF[:4]] == [tasks, req, ack, 0] and r["thruput_rdma_in:kB/s"] == 0, r)
+        check(all(0 <= r[n] <= 100.001 for n in HOST[:4]) and sum(r[n] for n in HOST[:4]) <= 100.001, r)
+    # The counters are those of this test: what was sent is acks and requests, in bytes as the columns say.
+    sent = sum(r["send_queued:count"] for r in got)
+    check(sum(r["req_sent:count"] for r in got) > 0 and sum(r["thruput:kB/s"] for r in got) > 0, p)
+    check(sent > sum(r["req_sent:count"] for r in got), p)
+    check(sum(r["tx_delay:microseconds"] for r in got) > 0 and sum(r["rtt:microseconds"] for r in got) > 0, p)
+    check(sum(r["user:percent"] + r["system:percent"] for r in got) > 0, p)
+    check(not has_interrupts or sum(r["intr:count"] for r in got) > 0, p)
+    return got
+
+
+def passive(*args, start=t.Proc, at=B, **kw):
+    p = start("stress", "-r", at, *args, **kw)
+    p.expect(f"^waiting for incoming connection on {at}:4000$")
     return p
 
 
-def active(*args):
-    return t.Proc("stress", "-s", B, "-r", A, *args)
+def active(*args, start=t.Proc, at=A, to=B, **kw):
+    return start("stress", "-s", to, "-r", at, *args, **kw)
 
 
 def rows(p):
@@ -35,12 +70,12 @@ def has_rows(p):
     return sum(1 for l in p.lines if ROW.match(l) or re.match(r"::\d", l)) >= 2
 
 
-def independent_waits(local, remote, *args, **kw):
+def independent_waits(local, remote, *args, start=t.Proc, **kw):
     """The independent peer as the passive side."""
     peer = Peer(local, remote, **kw)
     peer.listen()
     try:
-        a = t.Proc("stress", "-s", local, "-r", remote, "-t", 2, "-d", 3, "-a", 256, "-v", *args)
+        a = start("stress", "-s", local, "-r", remote, "-t", 2, "-d", 3, "-a", 256, "-v", *args)
         peer.start_passive(t.LIMIT_S)
         peer.run(2000, lambda: has_rows(a))
         # Ended from this side before the control connection: what comes after is no longer checked.
@@ -52,8 +87,8 @@ def independent_waits(local, remote, *args, **kw):
     return a, peer
 
 
-def independent_drives(local, remote, **kw):
-    p = t.Proc("stress", "-r", remote)
+def independent_drives(local, remote, *args, start=t.Proc, before_end=lambda p: None, **kw):
+    p = start("stress", "-r", remote, *args)
     p.expect("^waiting")
     peer = Peer(local, remote, tasks=2, depth=3, ack=256, **kw)
     try:
@@ -66,6 +101,7 @@ def independent_drives(local, remote, **kw):
             check(p.end() == 1, p)
         else:
             peer.run(2000, lambda: has_rows(p))
+            before_end(p)
             peer.control.close()
             check(p.end() == 0 and not p.err, p)
     finally:

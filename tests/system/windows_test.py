@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The commands on Windows, under Wine, among themselves and with those of this system.
 
-The second argument is urds.dll, the third the folder of the examples. The Wine of this test has a prefix of its own, for its server belongs to
+The second argument is urds.dll, the third the folder of the examples, the fourth a program that knows priorities. The Wine of this test has a prefix of its own, for its server belongs to
 the network namespace that it was started in. Programs under Wine have files for output, never pipes, which
 background services would keep open.
 """
+import concurrent.futures
+import itertools
 import json
 import os
 import random
@@ -17,19 +19,22 @@ import sys
 import threading
 import time
 
-EXE, DLL, EXAMPLES = sys.argv[1], sys.argv.pop(2), sys.argv.pop(2)
+EXE, DLL, EXAMPLES, PRIORITY = sys.argv[1], sys.argv.pop(2), sys.argv.pop(2), sys.argv.pop(2)
 if EXE == "none":
     print("1..0 # SKIP built without json-c, so there are no commands: scripts/fetch-sources")
     sys.exit(0)
 
+import stressrun
 import urdstest as t
+from stresspeer import Peer
+from stressrun import ROW, independent_drives, independent_waits, rows
 from urdstest import check
 
 t.LIMIT_S = 60  # a program takes its time to start
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ONE, TWO, THREE = "127.9.0.1", "127.9.0.2", "127.9.0.3"
 MIB = 1 << 20
-files = 0
+numbers = itertools.count()
 
 
 def path(name):
@@ -45,12 +50,12 @@ class Wine(t.Proc):
 
     # pylint: disable=super-init-not-called
     def __init__(self, *args, stdin=subprocess.DEVNULL, stdout=None, exe=None, env=None):
-        global files
-        files += 1
+        number = next(numbers)
         self.args = [str(a) for a in args]
         self.lines, self.err_lines = [], []
         self.changed = threading.Condition()
-        out, err = stdout or path(f"{files}.out"), path(f"{files}.err")
+        out, err = stdout or path(f"{number}.out"), path(f"{number}.err")
+        self.out_name = out
         with open(out, "wb") as o, open(err, "wb") as e:
             self.p = subprocess.Popen(wine_run(exe or t.URDS, self.args), stdin=stdin, stdout=o, stderr=e,
                                       env={**os.environ, "WINEPATH": "Z:" + os.path.dirname(DLL), **(env or {})})
@@ -61,6 +66,10 @@ class Wine(t.Proc):
         for r in self.readers:
             r.start()
         t.procs.append(self)
+
+    def raw(self):
+        with open(self.out_name, "rb") as f:
+            return f.read()
 
     def _follow(self, name, lines):
         rest = b""
@@ -294,6 +303,156 @@ def test_demo_that_is_killed_takes_its_nodes_along():
     p = endless_demo()
     p.stop()
     t.until(lambda: all(is_free(a) for a in ("127.0.0.1", "127.0.0.2")), "a node lives on")
+
+
+FOUR, FIVE, SIX, SEVEN, EIGHT, NINE = (f"127.9.0.{n}" for n in range(4, 10))
+VERIFIED = "-t 2 -d 3 -q 1024 -a 256 -v".split()
+ENOUGH = 10000
+
+
+def native_proc(*args):
+    return t.Proc(*args, name=native())
+
+
+def has_enough(p):
+    """Requests sent, and requests received, in the lines so far; each was acked."""
+    got = [r for r in map(ROW.match, p.lines) if r and not r.group(6)]
+    return all(sum(int(r.group(column)) for r in got) >= ENOUGH for column in (2, 3))
+
+
+def verified(at, to, active_start, passive_start, meanwhile=lambda a: None):
+    p = stressrun.passive(start=passive_start, at=to)
+    a = stressrun.active(*VERIFIED, start=active_start, at=at, to=to)
+    t.until(lambda: (has_enough(a) and has_enough(p)) or a.p.poll() is not None, f"{a}\n{p}")
+    meanwhile(a)
+    a.signal(signal.SIGINT)
+    check(a.end() == 0 and p.end() == 0 and not a.err and not p.err, a, p)
+    check(a.lines[1:3] == ["negotiated options, tasks will start in 2 seconds", "Starting up...."], a)
+    for side in a, p:
+        check(all(r.group(1) == "2" for r in rows(side)) and has_enough(side), side)
+
+
+def resets(addr):
+    p = wine("info", "-c", "--json", addr)
+    check(p.rc == 0, p)
+    return json.loads(p.out)["counters"]["conn_reset"]
+
+
+def reset(a):
+    before = resets(FOUR)
+    p = wine("stress", "--reset", "-r", FOUR, "-s", THREE)
+    check(p.rc == 0 and not p.out and not p.err, p)
+    t.until(lambda: resets(FOUR) > before, "the connection is not broken")
+    n = len(a.lines)  # the line that comes next may be of a second before
+    t.until(lambda: any(ROW.match(l) and int(ROW.match(l).group(2)) > 0 for l in a.lines[n + 1:]), str(a))
+
+
+def at_once(*functions):
+    """Most of a stress test is waiting, so several go together."""
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for f in [pool.submit(f) for f in functions]:
+            f.result()
+
+
+def test_stress_drives_one_of_this_system_and_is_driven_by_one():
+    at_once(lambda: verified(ONE, TWO, Wine, native_proc), lambda: verified(THREE, FOUR, native_proc, Wine, reset))
+
+
+def priority_class(p, addr):
+    """Of a program that owns an address, as the system says it."""
+    owners = json.loads(wine("info", "--owners", "--json").out)["owners"]
+    pid, = [o["pid"] for o in owners if o["addr"] == addr]
+    c = wine(pid, exe=PRIORITY)
+    check(c.rc == 0, c, p)
+    return c.out
+
+
+def independent_waits_for_perfdata():
+    a, peer = independent_waits(FOUR, THREE, "--show-perfdata", start=Wine)
+    check(peer.perfdata == 1, peer.perfdata)
+    # The Wine of this test does not say how many interrupts there are.
+    stressrun.check_perf(a, 2, 1024, 256, has_interrupts=False)
+
+
+def independent_asks_for_real_time():
+    p = independent_drives(FIVE, SIX, start=Wine, rtprio=1,
+                           before_end=lambda p: check(priority_class(p, SIX) == "real time", p))
+    check(all(r.group(5) == "-1.00" for r in rows(p)), p)
+
+
+def soakers_are_no_real_time():
+    """One that measures what is left over is asked to take everything."""
+    p = Wine("stress", "-c", "-r", SEVEN)
+    p.expect("^waiting")
+    check(p.lines[0] == f"started {len(os.sched_getaffinity(0))} cycle soaking processes", p)
+    peer = Peer(EIGHT, SEVEN, rtprio=1)
+    try:
+        peer.start_active(t.LIMIT_S)
+        check(p.end() == 1 and "no real-time scheduling (-R)" in p.err and "leave -c out" in p.err, p)
+        check(peer.control.recv(1) == b"", "the control connection is still there")
+    finally:
+        peer.close()
+
+
+def test_stress_and_an_independent_peer():
+    at_once(independent_waits_for_perfdata, independent_asks_for_real_time, soakers_are_no_real_time)
+
+
+def corrupted_byte_is_reported():
+    p = independent_drives(THREE, FOUR, start=Wine, corrupt_after=500)
+    check("An incoming message has a corrupted payload at offset 5; 1 out of 961 bytes corrupted" in p.lines, p)
+    check(re.search(r"child pid \d+ exited with status 1", p.err), p)
+
+
+def second_ctrl_c_ends_at_once(tries=3):
+    peer = Peer(FIVE, SIX)
+    peer.listen()
+    try:
+        a = Wine("stress", "-s", FIVE, "-r", SIX)
+        peer.start_passive(t.LIMIT_S)
+        t.until(lambda: b"Starting up" in a.raw(), str(a))
+        a.signal(signal.SIGINT)
+        check(peer.control.recv(1) == b"", a)  # it has noticed, and gives messages under way a second
+        a.signal(signal.SIGINT)
+        rc = a.end()
+    finally:
+        peer.close()
+    if rc == 0 and tries > 1:  # we were away for that second
+        second_ctrl_c_ends_at_once(tries - 1)
+        return
+    check(rc != 0 and "(average)" not in a.out and not a.err, a)
+
+
+def ctrl_c_while_nobody_comes():
+    p = stressrun.passive(start=Wine, at=SEVEN)
+    p.signal(signal.SIGINT)
+    check(p.end() == 0 and not p.err, p)
+
+
+def what_is_left_over_is_measured():
+    p = stressrun.passive("-c", start=Wine, at=EIGHT)
+    a = stressrun.active("-T", 1, "-z", "--show-histogram", start=Wine, at=NINE, to=EIGHT)
+    check(a.end() == 0 and p.end() == 0 and not a.err and not p.err, a, p)
+    check(all(0 <= float(r.group(5)) < 100 for r in rows(p)), p)
+    average = ROW.match(a.lines[a.lines.index(stressrun.HEADER) + 1])
+    check(average and average.group(6) and average.group(5) == "-1.00" and int(average.group(2)) > 0, a)
+    check(a.lines[-1].startswith("[ 32768 -  65536]"), a)
+
+
+def what_is_not_there_is_said():
+    exe = shutil.copy(t.URDS, path("rds-stress.exe"))
+    for args, rc, words in (["-h"], 2, "usage"), (["-q", "62"], 1, "req size must be at least 63 bytes"), \
+            (["-s", TWO, "-r", ONE], 1, f"connect({TWO}) failed"), (["-r", "192.0.2.77"], 1, "192.0.2.77"), \
+            (["-s", TWO, "-r", ONE, "-D", "1k"], 1, "check_rdma_support: RDS_FREE_MR failed with unexpected error, errno: 22"), \
+            (["-s", TWO, "-r", ONE, "--async"], 1, "sendto() failed, errno: 22 (Invalid argument)"), \
+            (["-s", TWO, "-r", ONE, "--reset"], 1, f"cannot reset the connection from {ONE} to {TWO}"):
+        p = wine(*args, exe=exe)
+        check(p.rc == rc and words in p.err, p, f"status {p.rc}, expected {rc} and {words!r}")
+
+
+def test_stress_ends_early_or_after_its_time():
+    at_once(corrupted_byte_is_reported, second_ctrl_c_ends_at_once, ctrl_c_while_nobody_comes, what_is_left_over_is_measured,
+            what_is_not_there_is_said)
 
 
 def test_examples():
