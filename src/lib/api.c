@@ -11,6 +11,7 @@
 #include "platform/addr.h"
 #include "platform/clock.h"
 #include "platform/net.h"
+#include "platform/words.h"
 #include "runtime/call.h"
 
 void urds_leave(struct urds_sock *s)
@@ -640,11 +641,10 @@ int urds_fd(struct urds_sock *s)
 		return -1;
 	fd = sock_fd(s);
 	if (fd < 0)
-		fd = urds_fail(
-			-fd,
-			fd == -URDS_EAGAIN || fd == -URDS_ENOMEM
-				? "urds_fd: no thread to watch the wire: raise the limit (ulimit -u)"
-				: "urds_fd: no descriptor: raise the limit (ulimit -n)");
+		fd = fd == -URDS_EAGAIN || fd == -URDS_ENOMEM
+			     ? urds_fail(-fd, "urds_fd: no thread to watch the wire: %s",
+					 urds_words.threads)
+			     : urds_fail(-fd, "urds_fd: no descriptor: %s", urds_words.files);
 	urds_leave(s);
 	return fd;
 }

@@ -20,6 +20,7 @@
 #include "platform/clock.h"
 #include "platform/host.h"
 #include "platform/process.h"
+#include "platform/words.h"
 #include "runtime/call.h"
 #include "runtime/eventlog.h"
 
@@ -250,9 +251,7 @@ int urds_context_fd(struct urds_ctx *ctx)
 	if (fd == -URDS_EOPNOTSUPP)
 		return urds_fail(-fd, "urds_context_fd: this system has no such descriptor: call "
 				      "urds_progress() from time to time");
-	return fd < 0 ? urds_fail(-fd,
-				  "urds_context_fd: no descriptor: raise the limit (ulimit -n)")
-		      : fd;
+	return fd < 0 ? urds_fail(-fd, "urds_context_fd: no descriptor: %s", urds_words.files) : fd;
 }
 
 int urds_progress(struct urds_ctx *ctx)
@@ -308,21 +307,16 @@ int urds_fail_bind(int rc, const struct urds_addr *a, uint16_t port, bool is_our
 			"bind %s:%u: the port is taken; choose another, or 0 for a free one", text,
 			port);
 	if (rc == -URDS_EADDRINUSE)
-		return urds_fail(
-			URDS_EADDRINUSE,
-			"listen %s:%u (tcp): address in use; is the kernel's rds_tcp loaded (lsmod), or "
-			"does another program listen there (ss -ltnp)?",
-			text, URDS_TCP_PORT);
+		return urds_fail(URDS_EADDRINUSE, "listen %s:%u (tcp): address in use; %s", text,
+				 URDS_TCP_PORT, urds_words.port);
 	if (rc == -URDS_EADDRNOTAVAIL)
 		return urds_fail(
 			URDS_EADDRNOTAVAIL,
-			"bind %s: not an address of this host; see 'ip addr' for those that are",
-			text);
+			"bind %s: not an address of this host; see '%s' for those that are", text,
+			urds_words.addresses);
 	if (rc == -URDS_EMFILE)
-		return urds_fail(
-			URDS_EMFILE,
-			"bind %s: no descriptor left; raise the limit of open files (ulimit -n)",
-			text);
+		return urds_fail(URDS_EMFILE, "bind %s: no descriptor left; %s", text,
+				 urds_words.files);
 	return urds_fail(-rc, "bind %s: %s", text,
 			 rc == -URDS_EINVAL ? "invalid, or already bound" : "failed");
 }
