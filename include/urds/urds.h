@@ -97,7 +97,10 @@ URDS_API int urds_open(const struct urds_config *cfg, struct urds_ctx **out);
  * urds_shutdown() - close a context and all its sockets.
  * Stops accepting, flushes queued messages for up to 2 s (to peers that are connected or being connected to; 0.3 s to
  * those that refuse), closes its connections in order. Blocking
- * calls in other threads return EBADF. @ctx NULL: the process default. At exit this happens by itself.
+ * calls in other threads return EBADF. Those that work on @ctx itself (urds_progress() and such) are waited for, and fail
+ * with EBADF from here on, as long as not 16 more contexts were shut down. @ctx NULL: the process default. At exit this
+ * happens by itself.
+ * Return: 0, or -1 with EBADF: it was shut down, or another thread is doing that; or it is the parent's, in a fork child.
  */
 URDS_API int urds_shutdown(struct urds_ctx *ctx);
 
@@ -106,9 +109,10 @@ URDS_API int urds_shutdown(struct urds_ctx *ctx);
  * @ctx: one with URDS_CONFIG_NO_THREADS.
  *
  * The descriptor is readable, level-triggered, while urds_progress() has something to do. It stays the same, belongs to
- * the context, and is closed with it; only watch it.
+ * the context, and is closed with it; only watch it. So do not sit in a poll of it while another thread shuts the context
+ * down: nothing ends that poll.
  *
- * Return: the descriptor, or -1 with EINVAL (a context with threads, or NULL), EMFILE, ENOMEM, EBADF (in a fork child),
+ * Return: the descriptor, or -1 with EINVAL (a context with threads, or NULL), EMFILE, ENOMEM, EBADF (shut down; in a fork child),
  * EOPNOTSUPP (Windows: call urds_progress() whenever the time that it returned has passed, and every few ms while something
  * is expected).
  */
@@ -120,7 +124,7 @@ URDS_API int urds_context_fd(struct urds_ctx *ctx);
  * for seconds is dead to its peers. Blocking calls of this context work, and drive it while they wait.
  * Any thread; of two at once one returns at once.
  * Return: milliseconds after which it is to be called again although the descriptor is not readable then (who watches
- * that need not care: it becomes readable), INT_MAX: none; or -1 with EINVAL, EBADF, EAGAIN (a handler).
+ * that need not care: it becomes readable), INT_MAX: none; or -1 with EINVAL, EBADF (as above), EAGAIN (a handler).
  */
 URDS_API int urds_progress(struct urds_ctx *ctx);
 

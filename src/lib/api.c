@@ -51,13 +51,14 @@ bool urds_enter(struct urds_sock *s, const char *what)
 
 struct urds_sock *urds_socket(struct urds_ctx *ctx)
 {
-	struct urds_ctx *e = urds_ctx_of(ctx);
+	struct urds_ctx *e = urds_ctx_enter(ctx, "urds_socket");
 	struct urds_sock *s;
 	int rc;
 
 	if (!e)
 		return NULL;
 	rc = sock_new(e, &s);
+	engine_leave(e);
 	if (rc < 0) {
 		urds_fail(-rc,
 			  rc == -URDS_ENOMEM
@@ -641,7 +642,8 @@ int urds_fd(struct urds_sock *s)
 		return -1;
 	fd = sock_fd(s);
 	if (fd < 0)
-		fd = fd == -URDS_EAGAIN || fd == -URDS_ENOMEM
+		fd = fd == -URDS_EBADF ? urds_fail(-fd, "urds_fd: the socket was closed")
+		     : fd == -URDS_EAGAIN || fd == -URDS_ENOMEM
 			     ? urds_fail(-fd, "urds_fd: no thread to watch the wire: %s",
 					 urds_words.threads)
 			     : urds_fail(-fd, "urds_fd: no descriptor: %s", urds_words.files);

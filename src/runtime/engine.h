@@ -269,7 +269,13 @@ struct engine_config {
 	size_t nnets; /* 0: everybody */
 };
 
+/* ctx.refs: no further call may begin. */
+#define CTX_ENDS 0x80000000u
+
 struct urds_ctx {
+	/* Outlives the context (engine.c): 1 and the calls inside that work on it rather than on a socket; 0: there is none. */
+	_Atomic uint32_t refs;
+
 	struct engine_config cfg;
 	struct urds_pool pool;
 	struct urds_poller *poller;
@@ -277,8 +283,9 @@ struct urds_ctx {
 		loop_wake; /* for the leader and the loop thread, in the poller */
 	struct urds_transport *tcp, *loop;
 	uint32_t incarnation;
-	_Atomic bool is_dead;	 /* fork child, or shut down */
-	_Atomic bool is_closing; /* no more accepts or new sends */
+	_Atomic bool is_dead; /* fork child, or shut down */
+	_Atomic bool
+		is_closing; /* no more accepts or new sends; set under node_lock: no new nodes */
 
 	struct urds_rwlock table; /* nodes, peers, bound, socks */
 	struct node *nodes;
@@ -353,10 +360,17 @@ static inline void urds_count(struct urds_ctx *e, enum urds_counter c, uint64_t 
 
 /* ---- engine.c */
 int engine_new(const struct engine_config *cfg, struct urds_ctx **out);
-/* Ends threads and connections: flushes for up to @flush_ns. */
-void engine_free(struct urds_ctx *e, urds_ns flush_ns);
+/* Around a call that works on a context. False: it ends, or there is none any more. Right for any that ever was one of this
+ * process. */
+bool engine_enter(struct urds_ctx *e);
+void engine_leave(struct urds_ctx *e);
+/* Ends threads and connections, when all calls are out: flushes for up to @flush_ns. Return: 0, or -URDS_EBADF: somebody does
+ * that already, or has. */
+int engine_free(struct urds_ctx *e, urds_ns flush_ns);
 /* Starts the loop thread if it does not run. 0 or negative. */
 int engine_start(struct urds_ctx *e);
+
+/* ---- nodes.c */
 /* Owns @a: listens, and gives @s port @at->port of it (NULL: nothing). Return: 0 or negative. */
 int node_get(struct urds_ctx *e, const struct urds_addr *a, struct urds_sock *s,
 	     const struct urds_endpoint *at);

@@ -141,11 +141,13 @@ void sock_drop(struct urds_sock *s)
 int sock_take_port(struct urds_sock *s, struct node *n, const struct urds_endpoint *at)
 {
 	struct urds_ctx *e = s->e;
-	int rc = -URDS_EINVAL;
+	int rc;
 
 	urds_rwlock_write_acquire(&e->table);
-	if (s->node || atomic_load(&s->is_closed))
+	if (s->node || atomic_load(&s->is_closed)) {
+		rc = s->node ? -URDS_EINVAL : -URDS_EBADF;
 		goto out;
+	}
 	s->bound.at = *at;
 	if (at->port == 0)
 		s->bound.at.port = urds_bindtab_free_port(&e->bound, &at->addr, urds_random64());
@@ -270,7 +272,8 @@ int sock_wait(struct urds_sock *s, int events, urds_ns deadline)
 		if (rc < 0 || ready || urds_clock_ns() >= deadline)
 			break;
 		urds_lock_acquire(&s->rx_lock);
-		if ((events & SOCK_IN) && s->rxq.count > 0) {
+		/* Or closed meanwhile: whoever does that wakes only who waits already. */
+		if (atomic_load(&s->is_closed) || ((events & SOCK_IN) && s->rxq.count > 0)) {
 			urds_lock_release(&s->rx_lock);
 			continue;
 		}
