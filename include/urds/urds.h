@@ -42,6 +42,8 @@ extern "C" {
 #define URDS_OPT_RECVERR 5
 #define URDS_OPT_CONG_MONITOR 6
 #define URDS_OPT_TRANSPORT 8 /* SO_RDS_TRANSPORT. get: 2 TCP, 3 loopback (127/8, ::1), -1 unbound */
+#define URDS_OPT_UNACKED \
+	30001 /* urds's own. get: messages sent, and neither acknowledged nor cancelled */
 
 #define URDS_INFO_COUNTERS 10000
 #define URDS_INFO_CONNECTIONS 10001
@@ -149,9 +151,19 @@ URDS_API int urds_errno(void);
  */
 URDS_API struct urds_sock *urds_socket(struct urds_ctx *ctx);
 
-/* Unbinds, drops what was received and not read, cancels what was sent and not acknowledged (which may be all of it: to
- * have it sent out, wait for an answer, or leave the socket to urds_shutdown() or the end of the program).
- * Calls of other threads that wait on @s return EBADF. */
+/**
+ * urds_close() - end a socket.
+ * Unbinds, drops what was received and not read, cancels what was sent and not acknowledged (which may be all of it: to
+ * have it sent out, set SO_LINGER, wait for an answer, or leave the socket to urds_shutdown() or the end of the program).
+ * Calls of other threads that wait on @s return EBADF.
+ *
+ * With SO_LINGER (a struct linger with l_onoff, and l_linger seconds above 0; below 0 is for ever) it waits so long for
+ * everything to be acknowledged, urds_set_nonblock() or not. Calls of other threads fail with EBADF from its beginning on.
+ *
+ * Return: 0: with SO_LINGER all that was sent is acknowledged (or was cancelled before); or -1 with EBADF, EAGAIN (a
+ * handler; with SO_LINGER also one that interrupted a waiting call). With SO_LINGER also, the socket being closed and the rest cancelled
+ * all the same, ETIMEDOUT: the time is over; EINTR; EBADF: its context was shut down meanwhile.
+ */
 URDS_API int urds_close(struct urds_sock *s);
 
 /**
@@ -215,7 +227,7 @@ struct urds_mmsg {
 URDS_API int urds_send_batch(struct urds_sock *s, struct urds_mmsg *v, unsigned n, int flags);
 URDS_API int urds_recv_batch(struct urds_sock *s, struct urds_mmsg *v, unsigned n, int flags);
 
-/* SOL_SOCKET: SO_SNDBUF, SO_RCVBUF (and the FORCE forms), SO_SNDTIMEO, SO_RCVTIMEO, SO_TIMESTAMP,
+/* SOL_SOCKET: SO_SNDBUF, SO_RCVBUF (and the FORCE forms), SO_SNDTIMEO, SO_RCVTIMEO, SO_LINGER, SO_TIMESTAMP,
  * SO_ERROR, SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_REUSEADDR (no effect). URDS_SOL_RDS: URDS_OPT_* and,
  * for get, URDS_INFO_*, which return the size of one element (> 0). */
 URDS_API int urds_setsockopt(struct urds_sock *s, int level, int opt, const void *val,

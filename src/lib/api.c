@@ -70,12 +70,40 @@ struct urds_sock *urds_socket(struct urds_ctx *ctx)
 	return s;
 }
 
+static const char *close_why(int rc)
+{
+	switch (-rc) {
+	case URDS_ETIMEDOUT:
+		return "the time of SO_LINGER is over";
+	case URDS_EINTR:
+		return "interrupted by a signal";
+	default:
+		return "its context was shut down";
+	}
+}
+
 int urds_close(struct urds_sock *s)
 {
+	int rc = 0;
+
 	if (!urds_enter(s, "urds_close"))
 		return -1;
+	if (sock_lingers(s)) {
+		if (call_me.in_use) {
+			urds_leave(s);
+			return urds_fail(URDS_EAGAIN,
+					 "urds_close: a handler that interrupted a waiting call "
+					 "cannot wait, as SO_LINGER says; the socket is open");
+		}
+		rc = sock_linger(s);
+	}
 	sock_close(s);
 	urds_leave(s);
+	if (rc < 0)
+		return urds_fail(
+			-rc,
+			"urds_close: %s: the socket is closed, and what was not acknowledged is cancelled",
+			close_why(rc));
 	return 0;
 }
 

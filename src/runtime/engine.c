@@ -269,9 +269,7 @@ static void count_unsent(struct peer *p, void *arg)
 		a->links++;
 		if (!urds_log_is_settled(&h->tx.log)) {
 			a->unsent++;
-			atomic_store(&h->wants_sample, true);
-			atomic_store(&h->wants_ack, true);
-			path_transmit(h);
+			path_hurry(h);
 		}
 	}
 }

@@ -323,7 +323,7 @@ static void cancel_at(struct peer *p, void *arg)
 		urds_lock_release(&h->append);
 		if (!freed.msgs)
 			continue;
-		sock_freed(a->s, freed.bytes);
+		sock_freed(a->s, freed.msgs, freed.bytes);
 		/* With a connection they are passed over as it goes on; without one now. */
 		if (!atomic_load_explicit(&h->link, memory_order_relaxed))
 			path_transmit(h);
@@ -411,6 +411,7 @@ void sock_close(struct urds_sock *s)
 	wait_list_wake(e, &s->rx_waiters, UINT32_MAX, 0);
 	urds_lock_release(&s->rx_lock);
 	urds_lock_acquire(&s->tx_lock);
+	s->is_spent = s->txq.msgs > 0;
 	wait_list_wake(e, &s->tx_waiters, UINT32_MAX, 0);
 	urds_lock_release(&s->tx_lock);
 	if (flipped)
