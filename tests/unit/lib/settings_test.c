@@ -7,7 +7,7 @@
 #include "urds/urds.h"
 
 #ifdef _WIN32
-#include "on_windows.h"
+#include <direct.h>
 #endif
 
 static void tests__read_no_file_of_this_machine(void)
@@ -25,8 +25,8 @@ static void tests__open_the_default_context(void)
 #ifdef _WIN32
 	FILE *f;
 
-	mkdir("settings_test.d"); /* they may be there already */
-	mkdir("settings_test.d\\urds");
+	_mkdir("settings_test.d"); /* they may be there already */
+	_mkdir("settings_test.d\\urds");
 	f = fopen("settings_test.d\\urds\\urds.conf", "w");
 	CHECK(f && fputs("nothing = \"like that\";\n", f) >= 0 && fclose(f) == 0);
 	CHECK_EQ(_putenv("ProgramData=settings_test.d"), 0);
@@ -35,7 +35,7 @@ static void tests__open_the_default_context(void)
 	CHECK_EQ(urds_shutdown(ctx), 0);
 #ifdef _WIN32
 	CHECK(remove("settings_test.d\\urds\\urds.conf") == 0 &&
-	      rmdir("settings_test.d\\urds") == 0 && rmdir("settings_test.d") == 0);
+	      _rmdir("settings_test.d\\urds") == 0 && _rmdir("settings_test.d") == 0);
 #endif
 }
 
