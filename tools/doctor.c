@@ -24,7 +24,7 @@ static const char help[] =
 	"  -I source   the local address that matters; default: any, or the one packets to the peer\n"
 	"              would leave from. An address that another process of yours owns is used through it\n"
 	"  -w seconds  how long to wait for a peer; default 5\n"
-	"  --proc dir  another /proc than this one, such as a host's in a container\n"
+	"  --proc dir  on Linux: another /proc than this one, such as a host's in a container\n"
 	"  --json      a JSON object in place of lines\n"
 	"  --help      this text\n"
 	"  --version   the release\n"

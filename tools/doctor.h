@@ -35,7 +35,7 @@ void doctor_limits(struct doctor *d);
 /* Remedies. */
 extern const struct doctor_words {
 	bool has_proc;
-	const char *address, *route, *stopped, *hidden, *elsewhere;
+	const char *address, *route, *stopped, *hidden, *elsewhere, *kernel;
 } doctor_words;
 
 /* ---- doctor_proc.c, doctor_windows.c: who listens on the port */

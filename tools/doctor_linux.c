@@ -153,4 +153,7 @@ const struct doctor_words doctor_words = {
 	.stopped = "continue it (kill -CONT), or end it",
 	.hidden = "run this as root to learn which one it is, and end it",
 	.elsewhere = "look for it on the host, outside of this container",
+	.kernel =
+		"as root: modprobe -r rds_tcp, and a line 'blacklist rds_tcp' in a file of /etc/modprobe.d; or use "
+		"the kernel's RDS",
 };

@@ -47,9 +47,7 @@ static void foreign(struct doctor *d, const struct doctor_listeners *l,
 			q->user, DOCTOR_PORT, what);
 	else if (kernel_has_rds_tcp && q->is_any)
 		doctor_say(
-			d, DOCTOR_STOP, "port",
-			"as root: modprobe -r rds_tcp, and a line 'blacklist rds_tcp' in a file of /etc/modprobe.d; or use "
-			"the kernel's RDS",
+			d, DOCTOR_STOP, "port", doctor_words.kernel,
 			"the kernel's own RDS (module rds_tcp) listens on TCP port %u of every address",
 			DOCTOR_PORT);
 	else if (l->has_hidden)

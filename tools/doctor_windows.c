@@ -126,4 +126,5 @@ const struct doctor_words doctor_words = {
 	.stopped = "continue it, or end it in the task manager",
 	.hidden = "run this as administrator to learn which one it is, and end it",
 	.elsewhere = "look for it with 'netstat -ano', as administrator",
+	.kernel = "end what listens there", /* no kernel of this system has RDS */
 };

@@ -42,6 +42,8 @@ extern "C" {
 #define URDS_OPT_RECVERR 5
 #define URDS_OPT_CONG_MONITOR 6
 #define URDS_OPT_TRANSPORT 8 /* SO_RDS_TRANSPORT. get: 2 TCP, 3 loopback (127/8, ::1), -1 unbound */
+#define URDS_OPT_UNACKED \
+	30001 /* urds's own. get: messages sent, and neither acknowledged nor cancelled */
 
 #define URDS_INFO_COUNTERS 10000
 #define URDS_INFO_CONNECTIONS 10001
@@ -97,7 +99,10 @@ URDS_API int urds_open(const struct urds_config *cfg, struct urds_ctx **out);
  * urds_shutdown() - close a context and all its sockets.
  * Stops accepting, flushes queued messages for up to 2 s (to peers that are connected or being connected to; 0.3 s to
  * those that refuse), closes its connections in order. Blocking
- * calls in other threads return EBADF. @ctx NULL: the process default. At exit this happens by itself.
+ * calls in other threads return EBADF. Those that work on @ctx itself (urds_progress() and such) are waited for, and fail
+ * with EBADF from here on, as long as not 16 more contexts were shut down. @ctx NULL: the process default. At exit this
+ * happens by itself.
+ * Return: 0, or -1 with EBADF: it was shut down, or another thread is doing that; or it is the parent's, in a fork child.
  */
 URDS_API int urds_shutdown(struct urds_ctx *ctx);
 
@@ -106,9 +111,10 @@ URDS_API int urds_shutdown(struct urds_ctx *ctx);
  * @ctx: one with URDS_CONFIG_NO_THREADS.
  *
  * The descriptor is readable, level-triggered, while urds_progress() has something to do. It stays the same, belongs to
- * the context, and is closed with it; only watch it.
+ * the context, and is closed with it; only watch it. So do not sit in a poll of it while another thread shuts the context
+ * down: nothing ends that poll.
  *
- * Return: the descriptor, or -1 with EINVAL (a context with threads, or NULL), EMFILE, ENOMEM, EBADF (in a fork child),
+ * Return: the descriptor, or -1 with EINVAL (a context with threads, or NULL), EMFILE, ENOMEM, EBADF (shut down; in a fork child),
  * EOPNOTSUPP (Windows: call urds_progress() whenever the time that it returned has passed, and every few ms while something
  * is expected).
  */
@@ -120,7 +126,7 @@ URDS_API int urds_context_fd(struct urds_ctx *ctx);
  * for seconds is dead to its peers. Blocking calls of this context work, and drive it while they wait.
  * Any thread; of two at once one returns at once.
  * Return: milliseconds after which it is to be called again although the descriptor is not readable then (who watches
- * that need not care: it becomes readable), INT_MAX: none; or -1 with EINVAL, EBADF, EAGAIN (a handler).
+ * that need not care: it becomes readable), INT_MAX: none; or -1 with EINVAL, EBADF (as above), EAGAIN (a handler).
  */
 URDS_API int urds_progress(struct urds_ctx *ctx);
 
@@ -145,9 +151,19 @@ URDS_API int urds_errno(void);
  */
 URDS_API struct urds_sock *urds_socket(struct urds_ctx *ctx);
 
-/* Unbinds, drops what was received and not read, cancels what was sent and not acknowledged (which may be all of it: to
- * have it sent out, wait for an answer, or leave the socket to urds_shutdown() or the end of the program).
- * Calls of other threads that wait on @s return EBADF. */
+/**
+ * urds_close() - end a socket.
+ * Unbinds, drops what was received and not read, cancels what was sent and not acknowledged (which may be all of it: to
+ * have it sent out, set SO_LINGER, wait for an answer, or leave the socket to urds_shutdown() or the end of the program).
+ * Calls of other threads that wait on @s return EBADF.
+ *
+ * With SO_LINGER (a struct linger with l_onoff, and l_linger seconds above 0; below 0 is for ever) it waits so long for
+ * everything to be acknowledged, urds_set_nonblock() or not. Calls of other threads fail with EBADF from its beginning on.
+ *
+ * Return: 0: with SO_LINGER all that was sent is acknowledged (or was cancelled before); or -1 with EBADF, EAGAIN (a
+ * handler; with SO_LINGER also one that interrupted a waiting call). With SO_LINGER also, the socket being closed and the rest cancelled
+ * all the same, ETIMEDOUT: the time is over; EINTR; EBADF: its context was shut down meanwhile.
+ */
 URDS_API int urds_close(struct urds_sock *s);
 
 /**
@@ -211,7 +227,7 @@ struct urds_mmsg {
 URDS_API int urds_send_batch(struct urds_sock *s, struct urds_mmsg *v, unsigned n, int flags);
 URDS_API int urds_recv_batch(struct urds_sock *s, struct urds_mmsg *v, unsigned n, int flags);
 
-/* SOL_SOCKET: SO_SNDBUF, SO_RCVBUF (and the FORCE forms), SO_SNDTIMEO, SO_RCVTIMEO, SO_TIMESTAMP,
+/* SOL_SOCKET: SO_SNDBUF, SO_RCVBUF (and the FORCE forms), SO_SNDTIMEO, SO_RCVTIMEO, SO_LINGER, SO_TIMESTAMP,
  * SO_ERROR, SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_REUSEADDR (no effect). URDS_SOL_RDS: URDS_OPT_* and,
  * for get, URDS_INFO_*, which return the size of one element (> 0). */
 URDS_API int urds_setsockopt(struct urds_sock *s, int level, int opt, const void *val,

@@ -72,6 +72,7 @@ static inline void urds_rxq_limit(struct urds_rxq *q, uint32_t rcvbuf)
 
 struct urds_txq {
 	uint64_t queued; /* payload bytes sent and neither acknowledged nor cancelled */
+	uint64_t msgs;	 /* that many messages: some are empty */
 	uint32_t sndbuf; /* limit, bytes */
 };
 
@@ -89,7 +90,15 @@ static inline int urds_txq_charge(struct urds_txq *q, uint32_t len)
 	if (!urds_txq_has_room(q))
 		return -URDS_EAGAIN;
 	q->queued += len;
+	q->msgs++;
 	return 0;
+}
+
+/* So many were acknowledged or cancelled, or never sent. */
+static inline void urds_txq_release(struct urds_txq *q, uint64_t msgs, uint64_t bytes)
+{
+	q->queued -= bytes;
+	q->msgs -= msgs;
 }
 
 /* SO_SNDBUF/SO_RCVBUF @value to the limit used (half of what getsockopt reads back). @system_max: wmem_max or

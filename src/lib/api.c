@@ -11,6 +11,7 @@
 #include "platform/addr.h"
 #include "platform/clock.h"
 #include "platform/net.h"
+#include "platform/words.h"
 #include "runtime/call.h"
 
 void urds_leave(struct urds_sock *s)
@@ -50,13 +51,14 @@ bool urds_enter(struct urds_sock *s, const char *what)
 
 struct urds_sock *urds_socket(struct urds_ctx *ctx)
 {
-	struct urds_ctx *e = urds_ctx_of(ctx);
+	struct urds_ctx *e = urds_ctx_enter(ctx, "urds_socket");
 	struct urds_sock *s;
 	int rc;
 
 	if (!e)
 		return NULL;
 	rc = sock_new(e, &s);
+	engine_leave(e);
 	if (rc < 0) {
 		urds_fail(-rc,
 			  rc == -URDS_ENOMEM
@@ -68,12 +70,40 @@ struct urds_sock *urds_socket(struct urds_ctx *ctx)
 	return s;
 }
 
+static const char *close_why(int rc)
+{
+	switch (-rc) {
+	case URDS_ETIMEDOUT:
+		return "the time of SO_LINGER is over";
+	case URDS_EINTR:
+		return "interrupted by a signal";
+	default:
+		return "its context was shut down";
+	}
+}
+
 int urds_close(struct urds_sock *s)
 {
+	int rc = 0;
+
 	if (!urds_enter(s, "urds_close"))
 		return -1;
+	if (sock_lingers(s)) {
+		if (call_me.in_use) {
+			urds_leave(s);
+			return urds_fail(URDS_EAGAIN,
+					 "urds_close: a handler that interrupted a waiting call "
+					 "cannot wait, as SO_LINGER says; the socket is open");
+		}
+		rc = sock_linger(s);
+	}
 	sock_close(s);
 	urds_leave(s);
+	if (rc < 0)
+		return urds_fail(
+			-rc,
+			"urds_close: %s: the socket is closed, and what was not acknowledged is cancelled",
+			close_why(rc));
 	return 0;
 }
 
@@ -640,11 +670,11 @@ int urds_fd(struct urds_sock *s)
 		return -1;
 	fd = sock_fd(s);
 	if (fd < 0)
-		fd = urds_fail(
-			-fd,
-			fd == -URDS_EAGAIN || fd == -URDS_ENOMEM
-				? "urds_fd: no thread to watch the wire: raise the limit (ulimit -u)"
-				: "urds_fd: no descriptor: raise the limit (ulimit -n)");
+		fd = fd == -URDS_EBADF ? urds_fail(-fd, "urds_fd: the socket was closed")
+		     : fd == -URDS_EAGAIN || fd == -URDS_ENOMEM
+			     ? urds_fail(-fd, "urds_fd: no thread to watch the wire: %s",
+					 urds_words.threads)
+			     : urds_fail(-fd, "urds_fd: no descriptor: %s", urds_words.files);
 	urds_leave(s);
 	return fd;
 }

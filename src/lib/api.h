@@ -17,8 +17,9 @@ int urds_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)
 bool urds_enter(struct urds_sock *s, const char *what);
 void urds_leave(struct urds_sock *s);
 
-/* The context meant by @ctx: itself, or the process default, opened when needed. NULL after urds_fail(). */
-struct urds_ctx *urds_ctx_of(struct urds_ctx *ctx);
+/* The context meant by @ctx: itself, or the process default, opened when needed; alive, and ours. It stays until engine_leave().
+ * NULL after urds_fail(). */
+struct urds_ctx *urds_ctx_enter(struct urds_ctx *ctx, const char *what);
 
 /* urds_fail() for a failed bind or claim of @a. @is_ours: this context owns it already. */
 int urds_fail_bind(int rc, const struct urds_addr *a, uint16_t port, bool is_ours);

@@ -20,6 +20,7 @@
 #include "platform/clock.h"
 #include "platform/host.h"
 #include "platform/process.h"
+#include "platform/words.h"
 #include "runtime/call.h"
 #include "runtime/eventlog.h"
 
@@ -183,12 +184,12 @@ static void default_setup(void)
 	urds_at_fork(NULL, NULL, default_fork_child);
 }
 
-struct urds_ctx *urds_ctx_of(struct urds_ctx *ctx)
+/* The default context, entered, opened when needed. NULL after urds_fail(). */
+static struct urds_ctx *default_enter(void)
 {
 	static struct urds_once once;
+	struct urds_ctx *e;
 
-	if (ctx)
-		return ctx;
 	urds_once(&once, default_setup);
 	urds_lock_acquire(&default_lock);
 	/* A fork child's default is its own. */
@@ -197,14 +198,33 @@ struct urds_ctx *urds_ctx_of(struct urds_ctx *ctx)
 		if (urds_open(NULL, &default_ctx) < 0)
 			default_ctx = NULL;
 	}
-	ctx = default_ctx;
+	e = default_ctx;
+	if (e && !engine_enter(e)) {
+		urds_fail(URDS_EBADF, "the process ends, and with it its default context");
+		e = NULL;
+	}
 	urds_lock_release(&default_lock);
-	return ctx;
+	return e;
+}
+
+struct urds_ctx *urds_ctx_enter(struct urds_ctx *ctx, const char *what)
+{
+	if (!ctx)
+		return default_enter();
+	if (!engine_enter(ctx)) {
+		urds_fail(URDS_EBADF, "%s: the context was shut down", what);
+		return NULL;
+	}
+	if (!atomic_load(&ctx->is_dead))
+		return ctx;
+	engine_leave(ctx);
+	urds_fail(URDS_EBADF, "%s: the context belongs to the parent process; open your own", what);
+	return NULL;
 }
 
 int urds_shutdown(struct urds_ctx *ctx)
 {
-	int cancel;
+	int cancel, rc;
 
 	if (!ctx) {
 		urds_lock_acquire(&default_lock);
@@ -214,56 +234,55 @@ int urds_shutdown(struct urds_ctx *ctx)
 	}
 	if (!ctx)
 		return 0;
-	if (atomic_load(&ctx->is_dead))
-		return urds_fail(URDS_EBADF,
-				 "urds_shutdown: the context belongs to the parent process");
+	/* It is looked at again, and no longer entered, by engine_free(). */
+	if (!urds_ctx_enter(ctx, "urds_shutdown"))
+		return -1;
+	engine_leave(ctx);
 	cancel = urds_cancel_off();
-	engine_free(ctx, URDS_SEC(2));
+	rc = engine_free(ctx, URDS_SEC(2));
 	urds_cancel_back(cancel);
-	return 0;
+	return rc < 0 ? urds_fail(-rc, "urds_shutdown: another thread does that") : 0;
 }
 
-/* A context that the program drives. NULL after urds_fail(). */
-static struct urds_ctx *driven(struct urds_ctx *e, const char *what)
+/* A context that the program drives, entered. NULL after urds_fail(). */
+static struct urds_ctx *driven_enter(struct urds_ctx *ctx, const char *what)
 {
-	if (!e || !e->cfg.no_threads)
+	struct urds_ctx *e = ctx ? urds_ctx_enter(ctx, what) : NULL;
+
+	if (e && e->cfg.no_threads)
+		return e;
+	if (e)
+		engine_leave(e);
+	if (e || !ctx)
 		urds_fail(URDS_EINVAL,
 			  "%s: the context has threads of its own: open one with "
 			  "URDS_CONFIG_NO_THREADS",
 			  what);
-	else if (atomic_load(&e->is_dead))
-		urds_fail(URDS_EBADF,
-			  "%s: the context belongs to the parent process; open your own", what);
-	else
-		return e;
 	return NULL;
 }
 
 int urds_context_fd(struct urds_ctx *ctx)
 {
-	struct urds_ctx *e = driven(ctx, "urds_context_fd");
+	struct urds_ctx *e = driven_enter(ctx, "urds_context_fd");
 	int fd;
 
 	if (!e)
 		return -1;
 	fd = engine_hub_fd(e);
+	engine_leave(e);
 	if (fd == -URDS_EOPNOTSUPP)
 		return urds_fail(-fd, "urds_context_fd: this system has no such descriptor: call "
 				      "urds_progress() from time to time");
-	return fd < 0 ? urds_fail(-fd,
-				  "urds_context_fd: no descriptor: raise the limit (ulimit -n)")
-		      : fd;
+	return fd < 0 ? urds_fail(-fd, "urds_context_fd: no descriptor: %s", urds_words.files) : fd;
 }
 
-int urds_progress(struct urds_ctx *ctx)
+/* Return: as urds_progress(). */
+static int progress(struct urds_ctx *e)
 {
 	static _Thread_local volatile sig_atomic_t is_inside;
-	struct urds_ctx *e = driven(ctx, "urds_progress");
 	int asked, cancel;
 	urds_ns next, now;
 
-	if (!e)
-		return -1;
 	/* Also finds out that an earlier call was left by longjmp. */
 	if (is_inside || !call_enter())
 		return urds_fail(URDS_EAGAIN, "urds_progress: in a signal handler that interrupted "
@@ -284,6 +303,18 @@ int urds_progress(struct urds_ctx *ctx)
 	if (next == URDS_NEVER || next > now + URDS_MS(INT_MAX))
 		return INT_MAX;
 	return next > now ? (int)((next - now + URDS_MS(1) - 1) / URDS_MS(1)) : 0;
+}
+
+int urds_progress(struct urds_ctx *ctx)
+{
+	struct urds_ctx *e = driven_enter(ctx, "urds_progress");
+	int rc;
+
+	if (!e)
+		return -1;
+	rc = progress(e);
+	engine_leave(e);
+	return rc;
 }
 
 static int address(const struct sockaddr *sa, socklen_t len, struct urds_addr *out,
@@ -308,37 +339,29 @@ int urds_fail_bind(int rc, const struct urds_addr *a, uint16_t port, bool is_our
 			"bind %s:%u: the port is taken; choose another, or 0 for a free one", text,
 			port);
 	if (rc == -URDS_EADDRINUSE)
-		return urds_fail(
-			URDS_EADDRINUSE,
-			"listen %s:%u (tcp): address in use; is the kernel's rds_tcp loaded (lsmod), or "
-			"does another program listen there (ss -ltnp)?",
-			text, URDS_TCP_PORT);
+		return urds_fail(URDS_EADDRINUSE, "listen %s:%u (tcp): address in use; %s", text,
+				 URDS_TCP_PORT, urds_words.port);
 	if (rc == -URDS_EADDRNOTAVAIL)
 		return urds_fail(
 			URDS_EADDRNOTAVAIL,
-			"bind %s: not an address of this host; see 'ip addr' for those that are",
-			text);
+			"bind %s: not an address of this host; see '%s' for those that are", text,
+			urds_words.addresses);
 	if (rc == -URDS_EMFILE)
-		return urds_fail(
-			URDS_EMFILE,
-			"bind %s: no descriptor left; raise the limit of open files (ulimit -n)",
-			text);
+		return urds_fail(URDS_EMFILE, "bind %s: no descriptor left; %s", text,
+				 urds_words.files);
 	return urds_fail(-rc, "bind %s: %s", text,
-			 rc == -URDS_EINVAL ? "invalid, or already bound" : "failed");
+			 rc == -URDS_EINVAL  ? "invalid, or already bound"
+			 : rc == -URDS_EBADF ? "the socket was closed, or its context shut down"
+					     : "failed");
 }
 
-int urds_claim(struct urds_ctx *ctx, const struct sockaddr *addr, socklen_t len)
+static int claim(struct urds_ctx *e, const struct sockaddr *addr, socklen_t len)
 {
-	struct urds_ctx *e = urds_ctx_of(ctx);
 	struct urds_addr a;
 	int rc, cancel;
 
-	if (!e || address(addr, len, &a, "urds_claim") < 0)
+	if (address(addr, len, &a, "urds_claim") < 0)
 		return -1;
-	if (atomic_load(&e->is_dead))
-		return urds_fail(
-			URDS_EBADF,
-			"urds_claim: the context belongs to the parent process; open your own");
 	if (!urds_is_unicast(&a))
 		return urds_fail(
 			URDS_EINVAL,
@@ -350,19 +373,25 @@ int urds_claim(struct urds_ctx *ctx, const struct sockaddr *addr, socklen_t len)
 	return rc < 0 ? urds_fail_bind(rc, &a, 0, false) : 0;
 }
 
-int urds_reset(struct urds_ctx *ctx, const struct sockaddr *local, const struct sockaddr *remote)
+int urds_claim(struct urds_ctx *ctx, const struct sockaddr *addr, socklen_t len)
 {
-	struct urds_ctx *e = urds_ctx_of(ctx);
+	struct urds_ctx *e = urds_ctx_enter(ctx, "urds_claim");
+	int rc;
+
+	if (!e)
+		return -1;
+	rc = claim(e, addr, len);
+	engine_leave(e);
+	return rc;
+}
+
+/* Return: as urds_reset(). */
+static int reset(struct urds_ctx *e, const struct sockaddr *local, const struct sockaddr *remote)
+{
 	struct urds_addr l, r;
 	struct peer *p;
 	unsigned n;
 
-	if (!e)
-		return -1;
-	if (atomic_load(&e->is_dead))
-		return urds_fail(
-			URDS_EBADF,
-			"urds_reset: the context belongs to the parent process; open your own");
 	if (urds_addr_from_sockaddr(&l, NULL, local, sizeof(struct sockaddr_storage)) < 0 ||
 	    urds_addr_from_sockaddr(&r, NULL, remote, sizeof(struct sockaddr_storage)) < 0)
 		return urds_fail(URDS_EINVAL, "urds_reset: not an IPv4 or IPv6 address");
@@ -374,4 +403,16 @@ int urds_reset(struct urds_ctx *ctx, const struct sockaddr *local, const struct 
 	engine_run_loop(e); /* the other end, if it is here */
 	peer_drop(p);
 	return (int)n;
+}
+
+int urds_reset(struct urds_ctx *ctx, const struct sockaddr *local, const struct sockaddr *remote)
+{
+	struct urds_ctx *e = urds_ctx_enter(ctx, "urds_reset");
+	int rc;
+
+	if (!e)
+		return -1;
+	rc = reset(e, local, remote);
+	engine_leave(e);
+	return rc;
 }

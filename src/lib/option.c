@@ -5,6 +5,7 @@
 #include "lib/api.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/time.h>
 
@@ -49,6 +50,20 @@ static int set_time(const void *val, socklen_t len, urds_ns *out)
 	return 0;
 }
 
+static int set_linger(struct urds_sock *s, const void *val, socklen_t len)
+{
+	struct linger l;
+
+	if (urds_len(len) < sizeof l)
+		return -URDS_EINVAL;
+	memcpy(&l, val, sizeof l);
+	urds_lock_acquire(&s->tx_lock);
+	s->lingers = l.l_onoff != 0;
+	s->linger_s = l.l_linger;
+	urds_lock_release(&s->tx_lock);
+	return 0;
+}
+
 static void set_option_bit(struct urds_sock *s, uint32_t bit, bool on)
 {
 	urds_lock_acquire(&s->tx_lock);
@@ -65,6 +80,8 @@ static int set_socket(struct urds_sock *s, int opt, const void *val, socklen_t l
 		return set_time(val, len, &s->rcvtimeo);
 	case SO_SNDTIMEO:
 		return set_time(val, len, &s->sndtimeo);
+	case SO_LINGER:
+		return set_linger(s, val, len);
 	default:
 		break;
 	}
@@ -78,7 +95,7 @@ static int set_socket(struct urds_sock *s, int opt, const void *val, socklen_t l
 		s->txq.sndbuf = urds_sock_buf(as_size(v), buf_max(true), opt == SO_SNDBUFFORCE,
 					      URDS_SNDBUF_STORED_MIN);
 		urds_lock_release(&s->tx_lock);
-		sock_freed(s, 0); /* more room may wake a sender */
+		sock_freed(s, 0, 0); /* more room may wake a sender */
 		return 0;
 	case SO_RCVBUF:
 	case SO_RCVBUFFORCE:
@@ -195,6 +212,28 @@ static int put_time(void *val, socklen_t *len, urds_ns t)
 	return put_value(val, len, &tv, sizeof tv);
 }
 
+static int get_linger(struct urds_sock *s, void *val, socklen_t *len)
+{
+	struct linger l = {0};
+
+	urds_lock_acquire(&s->tx_lock);
+	l.l_onoff = s->lingers;
+	/* The fields are of other types elsewhere, which held what was set. */
+	l.l_linger = (__typeof__(l.l_linger))s->linger_s;
+	urds_lock_release(&s->tx_lock);
+	return put_value(val, len, &l, sizeof l);
+}
+
+static int get_unacked(struct urds_sock *s)
+{
+	uint64_t n;
+
+	urds_lock_acquire(&s->tx_lock);
+	n = s->txq.msgs;
+	urds_lock_release(&s->tx_lock);
+	return n < INT_MAX ? (int)n : INT_MAX;
+}
+
 static int get_socket(struct urds_sock *s, int opt, void *val, socklen_t *len)
 {
 	int v;
@@ -210,6 +249,8 @@ static int get_socket(struct urds_sock *s, int opt, void *val, socklen_t *len)
 		return put_time(val, len, s->rcvtimeo);
 	case SO_SNDTIMEO:
 		return put_time(val, len, s->sndtimeo);
+	case SO_LINGER:
+		return get_linger(s, val, len);
 	case SO_TYPE:
 		v = SOCK_SEQPACKET;
 		break;
@@ -241,7 +282,7 @@ static int get_rds(struct urds_sock *s, int opt, void *val, socklen_t *len)
 {
 	int v;
 
-	if (opt >= URDS_INFO_COUNTERS) {
+	if (opt >= URDS_INFO_COUNTERS && opt != URDS_OPT_UNACKED) {
 		size_t n = urds_len(*len);
 		int rc = engine_info(s->e, opt, val, &n);
 
@@ -251,6 +292,9 @@ static int get_rds(struct urds_sock *s, int opt, void *val, socklen_t *len)
 	switch (opt) {
 	case URDS_OPT_RECVERR:
 		v = (s->options & SOCK_OPT_RECVERR) != 0;
+		break;
+	case URDS_OPT_UNACKED:
+		v = get_unacked(s);
 		break;
 	case URDS_OPT_TRANSPORT:
 		if (urds_len(*len) < sizeof v)

@@ -14,6 +14,7 @@
 #include "platform/futex.h"
 #include "platform/ident.h"
 #include "platform/random.h"
+#include "platform/words.h"
 #include "urds/owner.h"
 
 #define TAKE_LIMIT_NS URDS_SEC(1)
@@ -82,8 +83,7 @@ int urds_rec_take(const struct urds_addr *a, struct urds_rec_name *out, char *wh
 		if (rc != -URDS_EADDRINUSE) {
 			snprintf(why, cap, "cannot note the ownership of %s: %s (%s)", text,
 				 strerror(urds_err_to_errno(rc)),
-				 rc == -URDS_EMFILE ? "raise the limit of open files"
-						    : urds_rec_needs);
+				 rc == -URDS_EMFILE ? urds_words.files : urds_rec_needs);
 			return rc;
 		}
 		rc = urds_rec_ask(a, end, &owner);

@@ -63,6 +63,8 @@ static void abandon(struct call_thread *t)
 			atomic_fetch_sub(&s->any_waiters, 1);
 		if (w->holds_peer)
 			peer_drop(w->holds_peer);
+		if (w->closes)
+			sock_close(s);
 		sock_drop(s);
 	}
 	t->in_use = false;
@@ -122,6 +124,7 @@ void waiter_link(struct waiter *w, struct wait_list *l, struct urds_lock *lock, 
 	w->lock = lock;
 	w->holds = s;
 	w->holds_peer = p;
+	w->closes = s && l == &s->tx_waiters && w->port == LINGERS;
 	w->req.next = NULL;
 	w->req.prev = l->last;
 	if (l->last)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A context's life: start, nodes, fork, end.
+ * A context's life: start, fork, end.
  */
 #include "runtime/engine.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "platform/clock.h"
 #include "platform/futex.h"
@@ -14,6 +15,13 @@
 
 static struct urds_lock all_lock;
 static struct urds_ctx *all; /* contexts of this process, for fork and exit */
+
+/* As that of sockets (sock.c), the memory of contexts is never given back: a call with a handle that was shut down, or
+ * is just now, finds so by its refs. all_lock. */
+#define SPARES_MIN 16
+
+static struct urds_ctx *spare_first, *spare_last; /* oldest first, by ->next */
+static unsigned spares;
 
 const char *const urds_counter_names[URDS_C_MAX] = {
 #define X(name) #name,
@@ -60,7 +68,7 @@ static void at_exit(void)
 			urds_lock_release(&all_lock);
 			continue;
 		}
-		engine_free(e, URDS_SEC(2));
+		(void)engine_free(e, URDS_SEC(2));
 	}
 }
 
@@ -93,10 +101,57 @@ static bool loop_is_local(void *u, const struct urds_addr *a)
 	return e->tcp->resolve->is_local(e->tcp, a);
 }
 
+static struct urds_ctx *ctx_alloc(void)
+{
+	struct urds_ctx *e = NULL;
+
+	urds_lock_acquire(&all_lock);
+	if (spares > SPARES_MIN) {
+		e = spare_first;
+		spare_first = e->next;
+		spares--;
+	}
+	urds_lock_release(&all_lock);
+	if (!e)
+		return calloc(1, sizeof *e);
+	memset((char *)e + offsetof(struct urds_ctx, cfg), 0,
+	       sizeof *e - offsetof(struct urds_ctx, cfg));
+	return e;
+}
+
+static void ctx_free(struct urds_ctx *e)
+{
+	atomic_store(&e->refs, 0);
+	urds_lock_acquire(&all_lock);
+	e->next = NULL;
+	if (spares++ > 0)
+		spare_last->next = e;
+	else
+		spare_first = e;
+	spare_last = e;
+	urds_lock_release(&all_lock);
+}
+
+bool engine_enter(struct urds_ctx *e)
+{
+	uint32_t n = atomic_load_explicit(&e->refs, memory_order_relaxed);
+
+	while (n > 0 && !(n & CTX_ENDS))
+		if (atomic_compare_exchange_weak_explicit(&e->refs, &n, n + 1, memory_order_acquire,
+							  memory_order_relaxed))
+			return true;
+	return false;
+}
+
+void engine_leave(struct urds_ctx *e)
+{
+	atomic_fetch_sub_explicit(&e->refs, 1, memory_order_release);
+}
+
 int engine_new(const struct engine_config *cfg, struct urds_ctx **out)
 {
 	static struct urds_once once;
-	struct urds_ctx *e = calloc(1, sizeof *e);
+	struct urds_ctx *e = ctx_alloc();
 	struct urds_tcp_config tcp = {.port = cfg->tcp_port};
 	struct urds_loop_config loop = {.block_get = loop_block_get,
 					.block_put = loop_block_put,
@@ -104,10 +159,10 @@ int engine_new(const struct engine_config *cfg, struct urds_ctx **out)
 					.u = e};
 	int rc = urds_process_init();
 
-	if (rc < 0 || !e) {
-		free(e);
-		return rc < 0 ? rc : -URDS_ENOMEM;
-	}
+	if (!e)
+		return -URDS_ENOMEM;
+	if (rc < 0)
+		goto undo_alloc;
 	urds_once(&once, process_setup);
 	e->cfg = *cfg;
 	urds_pool_init(&e->pool, cfg->memory_max);
@@ -140,6 +195,7 @@ int engine_new(const struct engine_config *cfg, struct urds_ctx **out)
 	urds_lock_acquire(&all_lock);
 	e->next = all;
 	all = e;
+	atomic_store_explicit(&e->refs, 1, memory_order_release);
 	urds_lock_release(&all_lock);
 	*out = e;
 	return 0;
@@ -154,7 +210,8 @@ undo_poller:
 	urds_poller_free(e->poller);
 undo_ctx:
 	urds_pool_fini(&e->pool);
-	free(e);
+undo_alloc:
+	ctx_free(e);
 	return rc;
 }
 
@@ -173,175 +230,12 @@ int engine_start(struct urds_ctx *e)
 	return rc;
 }
 
-/* ---------------------------------------------------------------- nodes */
-
-struct node *node_find(struct urds_ctx *e, const struct urds_addr *a)
-{
-	struct node *n = e->nodes;
-
-	while (n && !urds_addr_eq(&n->addr, a))
-		n = n->next;
-	return n;
-}
-
-/* node_lock held. It came to nothing, but peers may have been made of it meanwhile: it waits for the next try. */
-static void node_lose(struct node *n)
-{
-	n->next = n->e->lost;
-	n->e->lost = n;
-}
-
-/* node_lock held. */
-static struct node *node_lost(struct urds_ctx *e, const struct urds_addr *a)
-{
-	struct node **at = &e->lost, *n;
-
-	while (*at && !urds_addr_eq(&(*at)->addr, a))
-		at = &(*at)->next;
-	n = *at;
-	if (n)
-		*at = n->next;
-	return n;
-}
-
-static int node_new(struct urds_ctx *e, const struct urds_addr *a, struct node **out)
-{
-	struct node *n = node_lost(e, a);
-	int rc = 0;
-
-	if (!n)
-		n = urds_alloc(&e->pool.mem, sizeof *n);
-	if (!n)
-		return -URDS_ENOMEM;
-	n->e = e;
-	n->addr = *a;
-	if (e->take_record && e->cfg.record)
-		rc = e->take_record(n);
-	if (rc < 0)
-		node_lose(n);
-	else
-		*out = n;
-	return rc;
-}
-
-static int node_listen(struct node *n)
-{
-	struct urds_ctx *e = n->e;
-	int rc = e->tcp->connect->listen(e->tcp, &n->addr, n, &n->tcp);
-
-	if (rc < 0)
-		return rc;
-	rc = e->loop->connect->listen(e->loop, &n->addr, n, &n->loop);
-	if (rc < 0)
-		e->tcp->connect->unlisten(n->tcp);
-	if (rc < 0)
-		n->tcp = n->loop = NULL;
-	return rc;
-}
-
-static void node_link(struct node *n)
-{
-	struct urds_ctx *e = n->e;
-
-	urds_rwlock_write_acquire(&e->table);
-	n->next = e->nodes;
-	e->nodes = n;
-	urds_rwlock_write_release(&e->table);
-}
-
-static void node_unlink(struct node *n)
-{
-	struct node **at;
-
-	urds_rwlock_write_acquire(&n->e->table);
-	for (at = &n->e->nodes; *at != n; at = &(*at)->next)
-		;
-	*at = n->next;
-	urds_rwlock_write_release(&n->e->table);
-}
-
-/* An address that was another owner's, or nobody's, is ours now: its connections run in memory from here on. */
-static void now_ours(struct peer *p, void *arg)
-{
-	const struct urds_addr *a = arg;
-
-	if (urds_addr_eq(&p->core.remote, a) && !atomic_exchange(&p->is_loop, true))
-		peer_reset(p);
-}
-
-/* Connections that came while the address looked like ours. */
-static void not_ours(struct peer *p, void *arg)
-{
-	if (urds_addr_eq(&p->core.local, arg))
-		peer_reset(p);
-}
-
-/* Its first socket takes its port before anyone can connect: messages for it may be waiting. */
-static int node_make(struct urds_ctx *e, const struct urds_addr *a, struct urds_sock *s,
-		     const struct urds_endpoint *at, struct node **out, void **record)
-{
-	struct node *n;
-	int rc = e->tcp->resolve->is_local(e->tcp, a) ? node_new(e, a, &n) : -URDS_EADDRNOTAVAIL;
-
-	if (rc < 0)
-		return rc;
-	node_link(n);
-	rc = s ? sock_take_port(s, n, at) : 0;
-	if (rc < 0)
-		goto undo_node;
-	rc = node_listen(n);
-	if (rc < 0)
-		goto undo_port;
-	*out = n;
-	return 0;
-
-undo_port:
-	if (s)
-		sock_leave_port(s);
-undo_node:
-	node_unlink(n);
-	*record = n->record;
-	n->record = NULL;
-	node_lose(n);
-	return rc;
-}
-
-int node_get(struct urds_ctx *e, const struct urds_addr *a, struct urds_sock *s,
-	     const struct urds_endpoint *at)
-{
-	void *record = NULL;
-	struct node *n;
-	bool is_new;
-	int rc = engine_start(e);
-
-	if (rc < 0)
-		return rc;
-	urds_lock_acquire(&e->node_lock);
-	urds_rwlock_read_acquire(&e->table);
-	n = node_find(e, a);
-	urds_rwlock_read_release(&e->table);
-	is_new = !n;
-	if (is_new)
-		rc = node_make(e, a, s, at, &n, &record);
-	else if (s)
-		rc = sock_take_port(s, n, at);
-	urds_lock_release(&e->node_lock);
-	if (record)
-		e->drop_record(record);
-	if (rc == 0 && is_new)
-		peer_each(e, now_ours, &n->addr);
-	if (rc < 0 && is_new) {
-		struct urds_addr lost = *a;
-
-		peer_each(e, not_ours, &lost);
-	}
-	return rc;
-}
-
 /* ---------------------------------------------------------------- the end */
 
 /* What waits for a peer that is not connected is given this long, or as long as a connection is being made. */
 #define UNLINKED_NS URDS_MS(300)
+/* A call may be asking another owner who it is (lib/record_take.c), for a second. */
+#define CALLS_NS URDS_SEC(3)
 
 struct flush_arg {
 	unsigned unsent, links;
@@ -375,9 +269,7 @@ static void count_unsent(struct peer *p, void *arg)
 		a->links++;
 		if (!urds_log_is_settled(&h->tx.log)) {
 			a->unsent++;
-			atomic_store(&h->wants_sample, true);
-			atomic_store(&h->wants_ack, true);
-			path_transmit(h);
+			path_hurry(h);
 		}
 	}
 }
@@ -493,22 +385,45 @@ static void destroy(struct urds_ctx *e)
 	free(e->heads);
 	free(e->heap);
 	free(e->cfg.nets);
-	free(e);
+	ctx_free(e);
 }
 
-void engine_free(struct urds_ctx *e, urds_ns flush_ns)
+/* From here on there is no further call of the context itself, and it is no more in the list. */
+static int end_begins(struct urds_ctx *e)
 {
 	struct urds_ctx **at;
-	struct urds_sock *s;
-	urds_ns end = urds_clock_ns() + flush_ns;
+	int rc = -URDS_EBADF;
 
 	urds_lock_acquire(&all_lock);
 	for (at = &all; *at && *at != e; at = &(*at)->next)
 		;
-	if (*at)
+	if (*at) {
 		*at = e->next;
+		atomic_fetch_or(&e->refs, CTX_ENDS);
+		rc = 0;
+	}
 	urds_lock_release(&all_lock);
+	return rc;
+}
 
+static bool has_calls(struct urds_ctx *e)
+{
+	return atomic_load(&e->refs) != (CTX_ENDS | 1);
+}
+
+int engine_free(struct urds_ctx *e, urds_ns flush_ns)
+{
+	struct urds_sock *s;
+	urds_ns end;
+	int rc = end_begins(e);
+
+	if (rc < 0)
+		return rc;
+	/* None of them waits long. Afterwards only calls on sockets are inside. */
+	end = urds_clock_ns() + CALLS_NS;
+	while (has_calls(e) && urds_clock_ns() < end)
+		urds_sleep_until(urds_clock_ns() + URDS_US(100));
+	end = urds_clock_ns() + flush_ns;
 	urds_lock_acquire(&e->progress_lock);
 	e->is_undriven = true; /* nobody else does its work any more */
 	if (e->cfg.no_threads)
@@ -533,7 +448,9 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 
 	peer_each(e, wake, NULL); /* none rests again: e->stop */
 	settle(e, false, end);
+	urds_lock_acquire(&e->node_lock);
 	atomic_store(&e->is_closing, true);
+	urds_lock_release(&e->node_lock);
 	/* A kernel connects again at once: one that it believes in takes its messages to the grave. */
 	for (struct node *n = e->nodes; n; n = n->next)
 		e->tcp->connect->unlisten(n->tcp);
@@ -552,9 +469,10 @@ void engine_free(struct urds_ctx *e, urds_ns flush_ns)
 	engine_drive(e);
 	atomic_store(&e->is_dead, true);
 	/* Calls of other threads were woken by the closes above; the last to leave frees its socket. */
-	while (atomic_load(&e->nsocks) > 0 && urds_clock_ns() < end + URDS_SEC(1))
+	while ((atomic_load(&e->nsocks) > 0 || has_calls(e)) && urds_clock_ns() < end + URDS_SEC(1))
 		urds_poller_wait(e->poller, URDS_MS(1));
-	if (atomic_load(&e->nsocks) > 0)
-		return; /* a call that does not return: its context stays */
-	destroy(e);
+	/* A call that does not return: its context stays. */
+	if (atomic_load(&e->nsocks) == 0 && !has_calls(e))
+		destroy(e);
+	return 0;
 }

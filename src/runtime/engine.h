@@ -17,6 +17,7 @@
 #include "platform/process.h"
 #include "platform/thread.h"
 #include "platform/wake.h"
+#include "runtime/counters.h"
 #include "runtime/doorbell.h"
 #include "runtime/mem.h"
 #include "runtime/ready_token.h"
@@ -28,53 +29,6 @@ struct urds_ctx;
 struct node;
 struct peer;
 struct path;
-
-/* ---------------------------------------------------------------- counters */
-
-/* In the order and with the names that rds-info prints, then ours. */
-/* clang-format off */
-#define URDS_COUNTERS(X) \
-	X(conn_reset) X(recv_drop_bad_checksum) X(recv_drop_old_seq) X(recv_drop_no_sock) \
-	X(recv_drop_dead_sock) X(recv_deliver_raced) X(recv_delivered) X(recv_queued) \
-	X(recv_immediate_retry) X(recv_delayed_retry) X(recv_ack_required) X(recv_rdma_bytes) \
-	X(recv_ping) X(send_queue_empty) X(send_queue_full) X(send_lock_contention) \
-	X(send_lock_queue_raced) X(send_immediate_retry) X(send_delayed_retry) X(send_drop_acked) \
-	X(send_ack_required) X(send_queued) X(send_rdma) X(send_rdma_bytes) X(send_pong) \
-	X(page_remainder_hit) X(page_remainder_miss) X(copy_to_user) X(copy_from_user) \
-	X(cong_update_queued) X(cong_update_received) X(cong_send_error) X(cong_send_blocked) \
-	X(recv_bytes_added_to_sock) X(recv_bytes_freed_fromsock) X(send_stuck_rm) \
-	X(tcp_data_ready_calls) X(tcp_write_space_calls) X(tcp_sndbuf_full) X(tcp_connect_raced) \
-	X(tcp_listen_closed_stale) \
-	X(send_retransmitted) X(peer_dead) X(peer_restarted) X(conn_parked) X(conn_evicted) \
-	X(conn_promoted) X(conn_refused) X(conn_protocol_error) X(pong_dropped) X(sock_overflowed) \
-	X(tx_calls) X(rx_calls) X(poll_calls) X(spin_hits) X(spin_misses) X(gathered) X(acks_sent)
-/* clang-format on */
-
-enum urds_counter {
-#define X(name) URDS_C_##name,
-	URDS_COUNTERS(X)
-#undef X
-		URDS_C_MAX
-};
-
-extern const char *const urds_counter_names[URDS_C_MAX];
-
-/* Counters with one writer at a time, which need no locked instruction. */
-enum path_counter {
-	PATH_C_tx_calls,       /* role */
-	PATH_C_send_queued,    /* append */
-	PATH_C_copy_from_user, /* append */
-	PATH_C_rx_calls,       /* rx role, as the rest */
-	PATH_C_recv_queued,
-	PATH_C_acks_sent,
-	PATH_C_MAX
-};
-
-static inline void urds_count_own(_Atomic uint64_t *c, uint64_t n)
-{
-	atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n,
-			      memory_order_relaxed);
-}
 
 /* ---------------------------------------------------------------- sockets */
 
@@ -89,6 +43,7 @@ struct waiter {
 	struct urds_sock *holds; /* the call's references, given back with it if it is abandoned; */
 	struct peer *holds_peer; /* either may be NULL */
 	bool is_any;		 /* counted in holds->any_waiters */
+	bool closes;		 /* the call is a lingering close: abandoned, it closes */
 	struct waiter *asleep_next, *asleep_prev; /* sleepers_lock */
 	bool is_asleep;				  /* on the list of sleepers */
 	uint16_t port; /* waiting for this remote port to clear; 0: for room, or for a message */
@@ -122,12 +77,15 @@ struct urds_sock {
 	struct urds_txq txq;
 	struct wait_list tx_waiters;
 	uint64_t emptied;	      /* tx_lock: counter send_queue_empty */
+	bool is_spent;		      /* tx_lock: sock_close() cancels what was not acknowledged */
 	struct urds_endpoint peer_at; /* connect(); port may be 0 */
 	bool has_peer;
 	struct path *to; /* where the last message went; holds a reference on its peer */
 	struct urds_addr to_addr;
 
 	urds_ns rcvtimeo, sndtimeo; /* 0: for ever */
+	int linger_s;		    /* tx_lock: SO_LINGER; below 0: for ever */
+	bool lingers;
 	struct path *hot; /* rx_lock: the path that delivered last; holds a reference on its peer */
 	_Atomic uint32_t any_waiters; /* sock_wait() calls, on rx_waiters with port ANY_EVENT */
 	uint64_t inode;
@@ -139,6 +97,8 @@ struct urds_sock {
 };
 
 #define ANY_EVENT 1 /* waiter.port on rx_waiters: wakes for room too, takes no message */
+#define LINGERS \
+	1 /* waiter.port on tx_waiters: wakes when all is acknowledged; its call closes the socket */
 
 enum { SOCK_OPT_RECVERR = 1, SOCK_OPT_CONG_MONITOR = 2, SOCK_OPT_TIMESTAMP = 4 };
 
@@ -269,7 +229,13 @@ struct engine_config {
 	size_t nnets; /* 0: everybody */
 };
 
+/* ctx.refs: no further call may begin. */
+#define CTX_ENDS 0x80000000u
+
 struct urds_ctx {
+	/* Outlives the context (engine.c): 1 and the calls inside that work on it rather than on a socket; 0: there is none. */
+	_Atomic uint32_t refs;
+
 	struct engine_config cfg;
 	struct urds_pool pool;
 	struct urds_poller *poller;
@@ -277,8 +243,9 @@ struct urds_ctx {
 		loop_wake; /* for the leader and the loop thread, in the poller */
 	struct urds_transport *tcp, *loop;
 	uint32_t incarnation;
-	_Atomic bool is_dead;	 /* fork child, or shut down */
-	_Atomic bool is_closing; /* no more accepts or new sends */
+	_Atomic bool is_dead; /* fork child, or shut down */
+	_Atomic bool
+		is_closing; /* no more accepts or new sends; set under node_lock: no new nodes */
 
 	struct urds_rwlock table; /* nodes, peers, bound, socks */
 	struct node *nodes;
@@ -353,10 +320,17 @@ static inline void urds_count(struct urds_ctx *e, enum urds_counter c, uint64_t 
 
 /* ---- engine.c */
 int engine_new(const struct engine_config *cfg, struct urds_ctx **out);
-/* Ends threads and connections: flushes for up to @flush_ns. */
-void engine_free(struct urds_ctx *e, urds_ns flush_ns);
+/* Around a call that works on a context. False: it ends, or there is none any more. Right for any that ever was one of this
+ * process. */
+bool engine_enter(struct urds_ctx *e);
+void engine_leave(struct urds_ctx *e);
+/* Ends threads and connections, when all calls are out: flushes for up to @flush_ns. Return: 0, or -URDS_EBADF: somebody does
+ * that already, or has. */
+int engine_free(struct urds_ctx *e, urds_ns flush_ns);
 /* Starts the loop thread if it does not run. 0 or negative. */
 int engine_start(struct urds_ctx *e);
+
+/* ---- nodes.c */
 /* Owns @a: listens, and gives @s port @at->port of it (NULL: nothing). Return: 0 or negative. */
 int node_get(struct urds_ctx *e, const struct urds_addr *a, struct urds_sock *s,
 	     const struct urds_endpoint *at);
@@ -428,6 +402,8 @@ void timer_run(struct urds_ctx *e, urds_ns now);
 void path_transmit(struct path *p);
 /* As above, and asks a kernel peer's TCP what it has acknowledged. */
 void path_sample(struct path *p);
+/* The same of either kind of peer. */
+void path_hurry(struct path *p);
 /* Owes an urds peer an acknowledgement: at the latest in URDS_ACK_DELAY_NS. */
 void ack_later(struct path *p);
 /* The peer acknowledged something: releases it. */
@@ -550,9 +526,17 @@ void sock_recv_done(struct urds_rxq_ent *m);
 int sock_wait(struct urds_sock *s, int events, urds_ns deadline);
 enum { SOCK_IN = 1, SOCK_OUT = 2 };
 void sock_cancel(struct urds_sock *s, const struct urds_endpoint *to);
-void sock_freed(struct urds_sock *s, uint64_t bytes);		 /* acknowledged */
+void sock_freed(struct urds_sock *s, uint64_t msgs, uint64_t bytes); /* acknowledged */
 void sock_rx_news(struct urds_sock *s, unsigned news, size_t n); /* rx_lock held: wake readers */
 bool sock_flip(struct urds_sock *s, bool congested); /* rx_lock held; true: the map changed */
+
+/* ---- linger.c */
+/* Would sock_linger() wait? */
+bool sock_lingers(struct urds_sock *s);
+/* Before sock_close(): calls on it fail and come out; waits until all that it has sent is acknowledged. Return: 0,
+ * -URDS_ETIMEDOUT: the time of SO_LINGER is over, -URDS_EINTR, -URDS_EBADF: it was closed meanwhile, with its context, or -URDS_EAGAIN
+ * (a handler). */
+int sock_linger(struct urds_sock *s);
 
 /* ---- token.c: the descriptor */
 int sock_fd(struct urds_sock *s);		/* >= 0 or negative */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "platform/errno.h"
+#include "platform/words.h"
 #include "urds/errno.h"
 #include "urds/peer.h"
 
@@ -47,7 +48,7 @@ static const char *error_text(int err)
 	case URDS_ENOMEM:
 		return "no memory";
 	case URDS_EMFILE:
-		return "too many open files: raise ulimit -n";
+		return urds_words.many_files;
 	default:
 		return NULL;
 	}

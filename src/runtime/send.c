@@ -332,7 +332,7 @@ bool sock_send_quick(struct urds_sock *s, const struct urds_endpoint *to, const 
 	    !atomic_load_explicit(&h->link, memory_order_relaxed) || charge(s, h, len) < 0)
 		goto no;
 	if (append(s, h, to->port, v, 1, len, &have) < 0) {
-		s->txq.queued -= len;
+		urds_txq_release(&s->txq, 1, len);
 		goto no;
 	}
 	if (is_gathered(h, have, len, more)) {
@@ -387,7 +387,7 @@ int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct 
 		return rc;
 	rc = append(s, h, to->port, iov, n, (uint32_t)len, &have);
 	if (rc < 0) {
-		sock_freed(s, len);
+		sock_freed(s, 1, len);
 		goto out;
 	}
 	if (!atomic_load_explicit(&h->link, memory_order_relaxed))
@@ -401,18 +401,20 @@ out:
 	return rc;
 }
 
-void sock_freed(struct urds_sock *s, uint64_t bytes)
+void sock_freed(struct urds_sock *s, uint64_t msgs, uint64_t bytes)
 {
 	bool was_full, room;
 
 	urds_lock_acquire(&s->tx_lock);
 	was_full = !urds_txq_has_room(&s->txq);
-	s->txq.queued -= bytes;
+	urds_txq_release(&s->txq, msgs, bytes);
 	room = urds_txq_has_room(&s->txq);
 	if (s->txq.queued == 0)
 		s->emptied++;
 	if (room && s->tx_waiters.first)
-		wait_list_wake(s->e, &s->tx_waiters, UINT32_MAX, 0);
+		wait_list_wake_port(s->e, &s->tx_waiters, 0);
+	if (s->txq.msgs == 0 && s->tx_waiters.first)
+		wait_list_wake_port(s->e, &s->tx_waiters, LINGERS);
 	urds_lock_release(&s->tx_lock);
 	if (!was_full || !room)
 		return;

@@ -141,11 +141,13 @@ void sock_drop(struct urds_sock *s)
 int sock_take_port(struct urds_sock *s, struct node *n, const struct urds_endpoint *at)
 {
 	struct urds_ctx *e = s->e;
-	int rc = -URDS_EINVAL;
+	int rc;
 
 	urds_rwlock_write_acquire(&e->table);
-	if (s->node || atomic_load(&s->is_closed))
+	if (s->node || atomic_load(&s->is_closed)) {
+		rc = s->node ? -URDS_EINVAL : -URDS_EBADF;
 		goto out;
+	}
 	s->bound.at = *at;
 	if (at->port == 0)
 		s->bound.at.port = urds_bindtab_free_port(&e->bound, &at->addr, urds_random64());
@@ -270,7 +272,8 @@ int sock_wait(struct urds_sock *s, int events, urds_ns deadline)
 		if (rc < 0 || ready || urds_clock_ns() >= deadline)
 			break;
 		urds_lock_acquire(&s->rx_lock);
-		if ((events & SOCK_IN) && s->rxq.count > 0) {
+		/* Or closed meanwhile: whoever does that wakes only who waits already. */
+		if (atomic_load(&s->is_closed) || ((events & SOCK_IN) && s->rxq.count > 0)) {
 			urds_lock_release(&s->rx_lock);
 			continue;
 		}
@@ -320,7 +323,7 @@ static void cancel_at(struct peer *p, void *arg)
 		urds_lock_release(&h->append);
 		if (!freed.msgs)
 			continue;
-		sock_freed(a->s, freed.bytes);
+		sock_freed(a->s, freed.msgs, freed.bytes);
 		/* With a connection they are passed over as it goes on; without one now. */
 		if (!atomic_load_explicit(&h->link, memory_order_relaxed))
 			path_transmit(h);
@@ -408,6 +411,7 @@ void sock_close(struct urds_sock *s)
 	wait_list_wake(e, &s->rx_waiters, UINT32_MAX, 0);
 	urds_lock_release(&s->rx_lock);
 	urds_lock_acquire(&s->tx_lock);
+	s->is_spent = s->txq.msgs > 0;
 	wait_list_wake(e, &s->tx_waiters, UINT32_MAX, 0);
 	urds_lock_release(&s->tx_lock);
 	if (flipped)

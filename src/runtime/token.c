@@ -88,31 +88,35 @@ void sock_token(struct urds_sock *s, int news)
 int sock_fd(struct urds_sock *s)
 {
 	struct urds_ctx *e = s->e;
-	int rc = 0;
+	bool is_new = false;
+	int rc = engine_start(e);
 
+	if (rc < 0)
+		return rc;
 	urds_lock_acquire(&e->start_lock);
-	if (s->fds[0] < 0)
+	if (atomic_load(&s->is_closed)) /* sock_close_fds() may have passed */
+		rc = -URDS_EBADF;
+	else if (s->fds[0] < 0)
 		rc = urds_pair_new(s->fds);
+	if (rc == 0 && !atomic_exchange(&s->is_watched, true)) {
+		/* From here on the loop thread reads the wire: the application sits in a poll of its own. */
+		atomic_fetch_add(&e->watchers, 1);
+		is_new = true;
+	}
 	urds_lock_release(&e->start_lock);
 	if (rc < 0)
 		return rc;
-	rc = engine_start(e);
-	if (rc < 0)
-		return rc;
-	if (!atomic_exchange(&s->is_watched, true)) {
-		/* From here on the loop thread reads the wire: the application sits in a poll of its own. */
-		atomic_fetch_add(&e->watchers, 1);
+	if (is_new)
 		engine_kick(e);
-	}
 	sock_token(s, 0);
 	return (int)s->fds[0]; /* a SOCKET's number fits too: 32 bits of a handle mean something */
 }
 
 void sock_close_fds(struct urds_sock *s)
 {
+	urds_lock_acquire(&s->e->start_lock);
 	if (atomic_exchange(&s->is_watched, false))
 		atomic_fetch_sub(&s->e->watchers, 1);
-	urds_lock_acquire(&s->e->start_lock);
 	if (s->fds[0] >= 0) {
 		/* A changer at work meanwhile writes to a shut pair, never to a stranger's descriptor:
 		 * the numbers are given back with the last reference. */

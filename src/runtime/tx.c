@@ -19,7 +19,7 @@
 static void apply_freed(struct urds_log_freed_list *f)
 {
 	for (size_t i = 0; i < f->n; i++) {
-		sock_freed(f->v[i].owner, f->v[i].bytes);
+		sock_freed(f->v[i].owner, f->v[i].msgs, f->v[i].bytes);
 		sock_drop(f->v[i].owner);
 	}
 }
@@ -76,6 +76,13 @@ static void arm(struct path *h, _Atomic bool *armed, _Atomic urds_ns *due, urds_
 	atomic_store_explicit(due, at, memory_order_relaxed);
 	if (!atomic_exchange(armed, true))
 		timer_earlier(h->peer, at);
+}
+
+void path_hurry(struct path *h)
+{
+	atomic_store(&h->wants_sample, true);
+	atomic_store(&h->wants_ack, true);
+	path_transmit(h);
 }
 
 void ack_later(struct path *h)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""Licence lines, machine paths, file lengths, and docs/ARCHITECTURE.md against the files there are.
+"""Licence lines, machine paths, file lengths, words of one system in texts of all, and docs/ARCHITECTURE.md against the files there are.
 
 The page names each source file once, in backquotes, on a line that says what it owns. A pair may be
 written `src/core/cong.[ch]` or `src/core/cong.{c,h}`. The line of a file over 600 lines has, after
@@ -59,6 +59,17 @@ tap.case("spdx__every_source_file_names_its_licence",
 tap.case("paths__no_file_names_a_machine",
          (f"{n}:{i}: {line.strip()[:100]}" for n in texts
           for i, line in enumerate(texts[n].splitlines(), 1) if MACHINE_PATH.search(line)))
+
+# Commands and files of one system, which somebody on another one would look for in vain.
+OF_ONE = re.compile(r"\b(ip (addr|link|route)|ulimit|lsmod|modprobe|sysctl|ss -\w|kill -[A-Z]|iptables|ipconfig|netstat|netsh)\b|/proc/|/etc/(?!urds)")
+# What is built for one system only.
+BUILT_FOR_ONE = re.compile(r"/(linux|posix|windows)/|_(linux|posix|windows)\.c$|^tools/(doctor_proc|stress)|^src/lib/record_(ask|pipe|serve)")
+LITERAL = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+
+tap.case("texts__of_all_systems_name_no_command_of_one",
+         (f"{n}:{i}: {m.group(0)[:80]}; such words belong into platform/words.h, doctor_words, tools/system.h" for n in texts
+          if n.startswith(("src/", "tools/")) and n.endswith((".c", ".h")) and not BUILT_FOR_ONE.search(n)
+          for i, line in enumerate(texts[n].splitlines(), 1) for m in LITERAL.finditer(line) if OF_ONE.search(m.group(0))))
 
 on_page = described() if page else {}
 

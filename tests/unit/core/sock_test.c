@@ -176,6 +176,10 @@ static void sock__send_account(void)
 	CHECK_EQ(urds_txq_charge(&t, 1000), 0); /* the last one may overshoot by all of itself */
 	CHECK(!urds_txq_has_room(&t));
 	CHECK_EQ(urds_txq_charge(&t, 0), -URDS_EAGAIN);
+	CHECK(t.queued == 1999 && t.msgs == 2);
+	urds_txq_release(&t, 1, 1000);
+	CHECK_EQ(urds_txq_charge(&t, 0), 0); /* an empty one is one all the same */
+	CHECK(t.queued == 999 && t.msgs == 2);
 	t = (struct urds_txq){.sndbuf = URDS_BUF_MAX};
 	CHECK_EQ(urds_txq_charge(&t, URDS_MSG_MAX + 1), -URDS_EMSGSIZE);
 	CHECK_EQ(urds_txq_charge(&t, URDS_MSG_MAX), 0);

@@ -68,6 +68,12 @@ static void bind__errors(void)
 	CHECK_ERR(bind4(s, "224.0.0.1", 4000), EINVAL);
 	CHECK_ERR(bind_raw(s, &a6, sizeof a6), EINVAL); /* [::]:0 */
 	CHECK_ERR(bind4(s, "198.51.100.99", 4000), EADDRNOTAVAIL);
+	/* What to do next, in commands that there are here. */
+#ifdef _WIN32
+	CHECK(strstr(urds_reason(), "see 'ipconfig'"));
+#else
+	CHECK(strstr(urds_reason(), "see 'ip address'"));
+#endif
 	CHECK_ERR(bind4(s, t.ip_a, 1), EINVAL);
 	a = in4(t.ip_a, 4000);
 	CHECK_ERR(bind_raw(s, &a, 8), EINVAL);

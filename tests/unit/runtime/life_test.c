@@ -553,44 +553,6 @@ static void each_peer__is_visited(void)
 	CHECK_EQ(urds_shutdown(ctx), 0);
 }
 
-/* ---------------------------------------------------------------- accepting without descriptors */
-
-/* There is no descriptor to accept with; then the program closes one of its own, of which nobody is told. */
-static void accept__goes_on_when_a_descriptor_is_closed(void)
-{
-	struct sockaddr_in to = in4(IP_L, 16385);
-	struct rlimit was, few;
-	struct tcp *t;
-	int plug[64], fd;
-
-	ctx = ctx_open(URDS_CONFIG_NO_RECORD);
-	CHECK(ctx && sock_at(ctx, IP_L, 4000));
-	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	/* With its spare it would accept and reset. */
-	t = urds_tcp_of(ctx->tcp);
-	urds_lock_acquire(&t->lock);
-	urds_fds_close(t->spare_fd);
-	t->spare_fd = -1;
-	urds_lock_release(&t->lock);
-	CHECK(fd >= 0 && getrlimit(RLIMIT_NOFILE, &was) == 0);
-	for (unsigned i = 0; i < 64; i++)
-		plug[i] = dup(0);
-	few = was;
-	few.rlim_cur = (rlim_t)plug[63] + 1;
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-	CHECK_EQ(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-	EVENTUALLY(urds_tcp_is_starved(ctx->tcp));
-	CHECK_EQ(atomic_load(&urds_tcp_stats(ctx->tcp)->accepts), 0);
-	setrlimit(RLIMIT_NOFILE, &was);
-	for (unsigned i = 0; i < 64; i++)
-		close(plug[i]);
-	EVENTUALLY_S(atomic_load(&urds_tcp_stats(ctx->tcp)->accepts) == 1, 5);
-	/* Meanwhile nobody ran in circles: a try makes a round or two of the poller. */
-	CHECK(counter(ctx, URDS_C_poll_calls) < 1000);
-	close(fd);
-	CHECK_EQ(urds_shutdown(ctx), 0);
-}
-
 /* The children have contexts, and so threads, of their own. */
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
@@ -607,7 +569,6 @@ int main(int argc, char **argv)
 	T_RUN(default__is_made_while_another_thread_forks);
 	T_RUN(default__is_made_by_a_thread_that_is_cancelled);
 	T_RUN(fork__after_a_call_was_left);
-	T_RUN(accept__goes_on_when_a_descriptor_is_closed);
 	T_RUN(bind__that_fails_late);
 	T_RUN(each_peer__is_visited);
 	T_RUN(rest__without_memory_to_wake);

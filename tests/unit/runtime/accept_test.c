@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * There is no descriptor to accept with; then the program closes one of its own, of which nobody is told. Accepting goes on
+ * all the same, whoever drives the context.
+ */
+#include <sys/resource.h>
+
+#include "platform/posix/fds.h"
+#include "transport/tcp/tcp_internal.h"
+
+#include "engine.h"
+#include "inside.h"
+
+#define IP "127.25.0.2"
+#define PLUGS 64
+
+static struct urds_ctx *ctx;
+static struct urds_sock *sock;
+static struct pollfd watch;
+static int plug[PLUGS], client;
+static struct rlimit was;
+
+static uint64_t accepted(void)
+{
+	return atomic_load(&urds_tcp_stats(ctx->tcp)->accepts);
+}
+
+/* A connection waits, and there is nothing to accept it with. */
+static void starve(unsigned flags)
+{
+	struct sockaddr_in to = in4(IP, 16385);
+	struct rlimit few;
+	struct tcp *t;
+
+	ctx = ctx_open(flags | URDS_CONFIG_NO_RECORD);
+	CHECK(ctx);
+	sock = sock_at(ctx, IP, 4000);
+	CHECK(sock);
+	if (flags & URDS_CONFIG_NO_THREADS)
+		watch = (struct pollfd){.fd = urds_context_fd(ctx), .events = POLLIN};
+	client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	/* With its spare it would accept and reset. */
+	t = urds_tcp_of(ctx->tcp);
+	urds_lock_acquire(&t->lock);
+	urds_fds_close(t->spare_fd);
+	t->spare_fd = -1;
+	urds_lock_release(&t->lock);
+	CHECK(client >= 0 && getrlimit(RLIMIT_NOFILE, &was) == 0);
+	for (unsigned i = 0; i < PLUGS; i++)
+		plug[i] = dup(0);
+	few = was;
+	few.rlim_cur = (rlim_t)plug[PLUGS - 1] + 1;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+	CHECK_EQ(connect(client, (struct sockaddr *)&to, sizeof to), 0);
+}
+
+static void feed(void)
+{
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &was), 0);
+	for (unsigned i = 0; i < PLUGS; i++)
+		CHECK_EQ(close(plug[i]), 0);
+}
+
+/* Meanwhile nobody ran in circles: a try makes a round or two of the poller. */
+static void finish(void)
+{
+	uint64_t all[URDS_C_MAX];
+
+	engine_counters(ctx, all);
+	CHECK(all[URDS_C_poll_calls] < 1000);
+	CHECK_EQ(close(client), 0);
+	CHECK_EQ(urds_shutdown(ctx), 0);
+}
+
+static void accept__goes_on_by_the_loop_thread(void)
+{
+	starve(0);
+	EVENTUALLY(urds_tcp_is_starved(ctx->tcp));
+	CHECK_EQ(accepted(), 0);
+	feed();
+	EVENTUALLY_S(accepted() == 1, 5);
+	finish();
+}
+
+/* An event loop, which does nothing unless the descriptor says so. Return: was it called? */
+static bool turn(void)
+{
+	int n = poll(&watch, 1, 1);
+
+	CHECK(n >= 0);
+	return n > 0 && urds_progress(ctx) >= 0;
+}
+
+/* There is no thread, and nothing but the time that has passed to begin again for. */
+static void accept__goes_on_by_an_event_loop(void)
+{
+	unsigned turns = 0;
+
+	starve(URDS_CONFIG_NO_THREADS);
+	EVENTUALLY((turn(), urds_tcp_is_starved(ctx->tcp)));
+	/* A try without success is made again and again. */
+	for (uint64_t tries = atomic_load(&urds_tcp_stats(ctx->tcp)->accepts_failed), t = 1; t <= 3;
+	     t++)
+		EVENTUALLY((turns += turn(),
+			    atomic_load(&urds_tcp_stats(ctx->tcp)->accepts_failed) >= tries + t));
+	CHECK(turns < 100);
+	CHECK_EQ(accepted(), 0);
+	feed();
+	EVENTUALLY_S((turn(), accepted() == 1), 5);
+	finish();
+}
+
+static void *receive(void *arg)
+{
+	char m[8];
+
+	return urds_recv(sock, m, sizeof m, 0) < 0 && errno == EBADF ? sock : NULL;
+}
+
+/* Only a call that waits drives the context, without a limit of its own. */
+static void accept__goes_on_by_a_call_that_waits(void)
+{
+	pthread_t id;
+	void *rc;
+
+	starve(URDS_CONFIG_NO_THREADS);
+	CHECK_EQ(pthread_create(&id, NULL, receive, NULL), 0);
+	EVENTUALLY(urds_tcp_is_starved(ctx->tcp));
+	feed();
+	EVENTUALLY_S(accepted() == 1, 5);
+	CHECK_EQ(urds_close(sock), 0);
+	CHECK(pthread_join(id, &rc) == 0 && rc == sock);
+	finish();
+}
+
+int main(int argc, char **argv)
+{
+	own_network();
+	T_INIT(argc, argv);
+	alarm(170 * slow());
+	T_RUN(accept__goes_on_by_the_loop_thread);
+	T_RUN(accept__goes_on_by_an_event_loop);
+	T_RUN(accept__goes_on_by_a_call_that_waits);
+	return t_done();
+}
