@@ -519,6 +519,16 @@ static size_t copy_out(const struct urds_iov *iov, size_t n, const uint8_t *from
 	return done;
 }
 
+/* Bytes that fit, as far as messages can be long. */
+static size_t room_of(const struct urds_iov *iov, size_t n)
+{
+	size_t room = 0;
+
+	for (size_t i = 0; i < n && room < URDS_MSG_MAX; i++)
+		room += iov[i].len < URDS_MSG_MAX ? iov[i].len : URDS_MSG_MAX;
+	return room;
+}
+
 static void put_timestamp(struct urds_sock *s, struct msghdr *m)
 {
 	size_t room = m->msg_control ? m->msg_controllen : 0;
@@ -560,7 +570,8 @@ static ssize_t recv_msg(struct urds_sock *s, struct msghdr *m, int flags)
 	}
 	if (flags & MSG_ERRQUEUE)
 		return urds_fail(URDS_EAGAIN, "recv: the error queue is empty");
-	rc = sock_recv(s, &msg, dontwait, (flags & MSG_PEEK) != 0);
+	rc = sock_recv(s, &msg, room_of(iov_of(m), m->msg_iovlen), dontwait,
+		       (flags & MSG_PEEK) != 0);
 	if (rc < 0) {
 		m->msg_namelen = 0;
 		m->msg_controllen = 0;

@@ -73,6 +73,7 @@ struct urds_sock {
 	struct urds_rxq rxq;
 	struct wait_list rx_waiters;
 	uint64_t delivered; /* rx_lock: counter recv_delivered */
+	uint64_t copied;    /* rx_lock: bytes of these that had room: counter copy_to_user */
 
 	struct urds_txq txq;
 	struct wait_list tx_waiters;
@@ -518,8 +519,8 @@ int sock_send(struct urds_sock *s, const struct urds_endpoint *to, const struct 
  * is NULL, @p, which go when the call is abandoned in here. */
 int sock_wait_on(struct urds_sock *s, struct wait_list *l, struct urds_lock *lock, struct peer *p,
 		 uint16_t port, urds_ns deadline, struct path *spin) URDS_RELEASES(lock);
-/* Takes (or, @peek, borrows with a reference) the next message. */
-int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool peek);
+/* Takes (or, @peek, borrows with a reference) the next message, of which the caller copies up to @cap bytes. */
+int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, size_t cap, bool dontwait, bool peek);
 bool sock_has_queued(struct urds_sock *s);
 void sock_recv_done(struct urds_rxq_ent *m);
 /* Return: the ready ones of @events, 0 at the deadline, or negative. */

@@ -108,6 +108,7 @@ static void read_counters(struct urds_ctx *e, uint64_t out[URDS_C_MAX])
 	for (struct urds_sock *s = e->socks; s; s = s->next) {
 		urds_lock_acquire(&s->rx_lock);
 		out[URDS_C_recv_delivered] += s->delivered;
+		out[URDS_C_copy_to_user] += s->copied;
 		urds_lock_release(&s->rx_lock);
 		urds_lock_acquire(&s->tx_lock);
 		out[URDS_C_send_queue_empty] += s->emptied;

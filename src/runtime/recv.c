@@ -32,8 +32,15 @@ void sock_rx_news(struct urds_sock *s, unsigned news, size_t n)
 	wait_list_wake(s->e, &s->rx_waiters, n < UINT32_MAX ? (unsigned)n : UINT32_MAX, 0);
 }
 
+/* rx_lock held. */
+static void count_delivered(struct urds_sock *s, size_t len, size_t cap)
+{
+	s->delivered++;
+	s->copied += len < cap ? len : cap;
+}
+
 /* rx_lock held. Return: 1 a message is in *out, 0 nothing there, or negative. */
-static int take(struct urds_sock *s, struct urds_rxq_ent *out, bool peek, bool *flipped)
+static int take(struct urds_sock *s, struct urds_rxq_ent *out, size_t cap, bool peek, bool *flipped)
 {
 	const struct urds_rxq_ent *front = urds_rxq_front(&s->rxq);
 
@@ -54,7 +61,7 @@ static int take(struct urds_sock *s, struct urds_rxq_ent *out, bool peek, bool *
 	} else if (urds_rxq_pop(&s->rxq, out) & URDS_RXQ_CLEAR) {
 		*flipped = sock_flip(s, false);
 	}
-	s->delivered++;
+	count_delivered(s, out->len, cap);
 	return 1;
 }
 
@@ -115,7 +122,7 @@ int sock_recv_quick(struct urds_sock *s, void *buf, size_t cap, bool dontwait,
 				*from = (struct urds_endpoint){m->from, m->sport};
 			*len = m->len;
 			urds_rxq_pop_copied(&s->rxq);
-			s->delivered++;
+			count_delivered(s, *len, cap);
 			set_busy(e);
 			rc = 0;
 			break;
@@ -145,7 +152,7 @@ out:
 	return rc;
 }
 
-int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool peek)
+int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, size_t cap, bool dontwait, bool peek)
 {
 	struct urds_ctx *e = s->e;
 	urds_ns deadline = URDS_NEVER;
@@ -158,7 +165,7 @@ int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, bool dontwait, bool
 		bool flipped = false;
 
 		urds_lock_acquire(&s->rx_lock);
-		rc = take(s, out, peek, &flipped);
+		rc = take(s, out, cap, peek, &flipped);
 		if (rc != 0) {
 			taken(s, rc, flipped);
 			return rc < 0 ? rc : 0;

@@ -113,7 +113,8 @@ static void move_counts(struct urds_sock *s)
 {
 	urds_lock_acquire(&s->rx_lock);
 	urds_count(s->e, URDS_C_recv_delivered, s->delivered);
-	s->delivered = 0;
+	urds_count(s->e, URDS_C_copy_to_user, s->copied);
+	s->delivered = s->copied = 0;
 	urds_lock_release(&s->rx_lock);
 	urds_lock_acquire(&s->tx_lock);
 	urds_count(s->e, URDS_C_send_queue_empty, s->emptied);

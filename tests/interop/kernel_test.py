@@ -5,10 +5,11 @@ either side, stopped processes, black holes, the tools.
     kernel_test.py [TEST...]      a short run: one address order and one family
     URDS_INTEROP=full             both orders, IPv4 and IPv6, and the long counts
 
-$URDSPEER, $URDS and $PCAP_REENCODE are the programs of this build.  Lines "# figure ..." say what was
-measured.
+$URDSPEER, $URDS and $PCAP_REENCODE are the programs of this build, $URDSPEER_EXE is urdspeer for Windows, by
+default that of scripts/check's stage mingw.  Lines "# figure ..." say what was measured.
 """
 
+import collections
 import hashlib
 import os
 import random
@@ -22,11 +23,14 @@ import tempfile
 import time
 
 import lab
+import wine
 
 FULL = os.environ.get('URDS_INTEROP') == 'full'
-BUILD = os.path.join(lab.HERE, '..', '..', 'build')
+BUILD = os.path.join(wine.ROOT, 'build')
 URDSPEER = os.environ.get('URDSPEER', os.path.join(BUILD, 'tests', 'interop', 'urdspeer'))
 URDS = os.environ.get('URDS', os.path.join(BUILD, 'tools', 'urds'))
+MINGW = os.path.join(wine.ROOT, 'build-check', 'mingw')
+URDSPEER_EXE = os.environ.get('URDSPEER_EXE', os.path.join(MINGW, 'tests', 'interop', 'urdspeer.exe'))
 REENCODE = os.environ.get('PCAP_REENCODE', os.path.join(BUILD, 'tests', 'interop', 'pcap_reencode'))
 
 # Our side of the address order ("above": the kernel is the one to connect) and the family.
@@ -37,8 +41,12 @@ def figure(text):
     print(f'# figure {text}', flush=True)
 
 
+def host_of(addr):
+    return f'[{addr}]' if ':' in addr else addr
+
+
 def port_of(addr, port):
-    return f'[{addr}]:{port}' if ':' in addr else f'{addr}:{port}'
+    return f'{host_of(addr)}:{port}'
 
 
 class Case:
@@ -82,9 +90,10 @@ def the_lab():
     return _net
 
 
-def verdict(p, timeout):
+def verdict(p, timeout, of='done'):
+    """Sent, received, lost, duplicated, reordered, corrupt: of all, or of 'peer ADDR:PORT'."""
     status = p.wait(timeout)
-    m = p.wait_line(r'done sent (\d+) received (\d+) lost (\d+) duplicated (\d+) reordered (\d+) '
+    m = p.wait_line('^' + re.escape(of) + r' sent (\d+) received (\d+) lost (\d+) duplicated (\d+) reordered (\d+) '
                     r'corrupt (\d+)', 5, from_start=True)
     got = [int(x) for x in m.groups()]
     if status != 0 or got[2:] != [0, 0, 0, 0]:
@@ -98,18 +107,18 @@ def counters(p):
             (re.match(r'counter (\S+) (\d+)', line) for line in p.lines) if m}
 
 
-def retransmitted(path, me):
-    """RETRANSMITTED frames in a capture: (ours, theirs)."""
-    n = {True: 0, False: 0}
+def replays(path):
+    """RETRANSMITTED frames in a capture: of each (source, destination), and what is said of the capture."""
+    n = collections.Counter()
     p = subprocess.Popen([REENCODE, '--dump', path], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          text=True)
     for line in p.stdout:
-        w = line.split(' ', 3)
-        if ' flags=04 ' in w[3] or ' flags=06 ' in w[3]:
-            n[w[1].startswith((me + ':', f'[{me}]:'))] += 1
+        if ' flags=04 ' in line or ' flags=06 ' in line:
+            w = line.split(' ', 3)
+            n[tuple(x.rpartition(':')[0].strip('[]') for x in w[1:3])] += 1
     err = p.stderr.read()
     assert p.wait() == 0, err
-    return n[True], n[False], err.strip()
+    return n, err.strip()
 
 
 # ---- tests
@@ -146,7 +155,7 @@ class Killer:
 
     def ours(self):
         if self.done['ss'] <= self.done['reset']:
-            kind, n = 'ss', self.case.net.kill_host_connections('src', f'[{self.case.me}]' if self.case.family == 6 else self.case.me)
+            kind, n = 'ss', self.case.net.kill_host_connections('src', host_of(self.case.me))
         else:
             self.urds.signal(signal.SIGUSR1)
             kind, n = 'reset', int(self.urds.wait_line(r'^reset (-?\d+)', 5).group(1))
@@ -220,7 +229,8 @@ def exchange_in(net, cases=None, options=()):
             raise
         net.delay(0)
         net.end_capture(cap)
-        mine, kernel, said = retransmitted(path, c.me)
+        again, said = replays(path)
+        mine, kernel = again[c.me, c.kernel], again[c.kernel, c.me]
         figure(f'{c}: {got[0]} sent {got[1]} received, {pairs * big} of 1 MiB and {pairs * empty} empty '
                f'each way; lost 0 duplicated 0 reordered 0 on both sides; kills {killer.done} in '
                f'{took:.1f} s ({killer.nothing} found no connection); RETRANSMITTED ours {mine} '
@@ -231,6 +241,113 @@ def exchange_in(net, cases=None, options=()):
         assert mine >= need and kernel >= need, 'too few replays seen'
         if 'LAB_KEEP' not in os.environ:
             os.unlink(path)
+
+
+# ---- all to all
+
+class Mesh:
+    """Connections that die between each two of three nodes, in the guest, which hits both of its own, and here by ss -K."""
+
+    def __init__(self, net, ends, every):
+        self.net, self.ends, self.every = net, ends, every
+        self.hits = {name: 0 for name in ends}
+        self.guest_kills = 0
+        self.guest = net.guest(['sh', '-c', f'while echo 4194304 > /proc/sys/net/rds/tcp/rds_tcp_sndbuf; do echo killed; '
+                                f'sleep {every}; done'])
+
+    def run(self, programs):
+        """Until one of the programs ends, or all have everything."""
+        before = self.guest.output.count('killed')
+        try:
+            while all(p.is_running() for p in programs) and not all('complete' in p.output for p in programs):
+                time.sleep(random.uniform(0.1, 0.4) * self.every)
+                name = min(self.hits, key=lambda x: (self.hits[x], random.random()))
+                a, b = self.ends[name]
+                if self.net.kill_host_connections('src', host_of(a), 'and', 'dst', host_of(b)) > 0:
+                    self.hits[name] += 1
+        finally:
+            self.guest.stop()
+            self.guest_kills = self.guest.output.count('killed') - before
+
+
+def need_windows():
+    if not os.path.isfile(URDSPEER_EXE):
+        raise lab.Skip('no urdspeer.exe: scripts/check --stage mingw builds it, or URDSPEER_EXE names it')
+    if not wine.is_there():
+        raise lab.Skip('no Wine: scripts/setup check')
+
+
+def mixed():
+    """All to all: urds for Windows under Wine, urds here and the kernel exchange verified messages both ways, each with the two
+    others, while connections die.  The three addresses are in each order that there is with the kernel's."""
+    need_windows()
+    net = the_lab()
+    prefix = os.path.join(lab.temp_dir(), 'wine')
+    try:
+        for order, family in [('above', 4), ('below', 4), ('above', 6), ('below', 6)] if FULL else [('above', 4)]:
+            mixed_in(net, prefix, order, family)
+    finally:
+        wine.end(prefix)
+
+
+def mixed_in(net, prefix, order, family):
+    n, big, empty, kills = (10000, 40, 100, 12) if FULL else (2000, 8, 20, 3)
+    start = time.monotonic()
+    # The kernel's address is between ours, and both talk to the same one.
+    here, there = Case(net, order, family), Case(net, 'below' if order == 'above' else 'above', family)
+    here.kernel = there.kernel = net.addr(family=family, high=True)
+    for c in here, there:
+        c.theirs = port_of(c.kernel, c.port)
+    args = ['--send', n, '--recv', n, '--big', big, '--empty', empty, '--seed', random.randrange(1 << 32), '--timeout', 600,
+            '--stall', 60, '--sizes', '1-31*30,32-1024*40,1025-16384*25,16385-65536*5']
+
+    def node(c, other):
+        """The first pair of ports with the kernel, the next one with the other program."""
+        return ['exchange', '--local', c.mine, '--peer', c.theirs, '--peer', port_of(other.me, other.port + 1), *args]
+
+    captures = {}
+    for dev in 'lab0', 'lo':
+        path = os.path.join(os.environ.get('LAB_KEEP', lab.temp_dir()), f'mixed-{dev}-{order}-{family}.pcap')
+        captures[path] = net.capture(path, 'tcp port 16385', dev=dev)
+    # There is always something on the way.
+    net.delay(4)
+    net.slow_lo(100)
+    mesh = Mesh(net, {'native-kernel': (here.me, here.kernel), 'wine-kernel': (there.me, there.kernel),
+                      'native-wine': (here.me, there.me)}, 0.4)
+    # It takes its time to start, the first time to make its prefix.
+    windows = net.host(wine.argv(prefix, URDSPEER_EXE, node(there, here)), name='urdspeer.exe', files=True,
+                       env=wine.env(os.path.join(os.path.dirname(URDSPEER_EXE), '..', '..', 'src', 'lib', 'urds.dll')))
+    windows.wait_line('ready', 120)
+    native = net.host([URDSPEER, *node(here, there)])
+    kernels = [c.peer('exchange', *args, timeout=630) for c in (here, there)]
+    native.wait_line('ready', 10)
+    ready = time.monotonic()
+    mesh.run([native, windows])
+    try:
+        got = [verdict(p, 630, of) for p, of in
+               ((native, f'peer {here.theirs}'), (native, f'peer {port_of(there.me, there.port + 1)}'), (kernels[0], 'done'),
+                (windows, f'peer {there.theirs}'), (windows, f'peer {port_of(here.me, here.port + 1)}'), (kernels[1], 'done'))]
+    finally:
+        took = time.monotonic() - ready
+        net.delay(0)
+        net.slow_lo(0)
+        for p in captures.values():
+            net.end_capture(p)
+    again, said = collections.Counter(), []
+    for path in captures:
+        more, text = replays(path)
+        again += more
+        said.append(text)
+        if 'LAB_KEEP' not in os.environ:
+            os.unlink(path)
+    names = {here.me: 'native', there.me: 'wine', here.kernel: 'kernel'}
+    by_name = {f'{names[a]}>{names[b]}': k for (a, b), k in sorted(again.items())}
+    figure(f'native {order} the kernel, Wine on the other side, IPv{family}: {n} sent {n} received, {big} of 1 MiB and {empty} empty '
+           f'in each of 6 directions; lost 0 duplicated 0 reordered 0 in all; kills in the guest {mesh.guest_kills}, by ss {mesh.hits} '
+           f'in {took:.1f} s after {ready - start:.1f} s; RETRANSMITTED {by_name}; {"; ".join(said)}')
+    assert got == [[n, n, 0, 0, 0, 0]] * 6, got
+    assert min(*mesh.hits.values(), mesh.guest_kills) >= kills, f'too few kills before the end: {mesh.hits}'
+    assert len(by_name) == 6, f'no replays in some direction: {by_name}'
 
 
 # ---- restarts
@@ -448,5 +565,5 @@ def takeover():
 
 
 if __name__ == '__main__':
-    lab.main(pings, exchange_with_kills, exchange_with_fences, restarts, reboots, stopped, black_hole, cats, in_qemu,
+    lab.main(pings, exchange_with_kills, exchange_with_fences, mixed, restarts, reboots, stopped, black_hole, cats, in_qemu,
              *([takeover] if FULL or sys.argv[1:] else []))

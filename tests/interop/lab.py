@@ -32,6 +32,9 @@ import time
 import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..'))
+import wine  # pylint: disable=wrong-import-position
+
 KERNEL_PEER = os.path.join(HERE, 'kernel-peer')
 RDS_PORT = 16385
 
@@ -51,6 +54,7 @@ def log(text):
 # ---- the guest's program
 
 _temp = None
+_numbers = itertools.count(1)
 
 
 def temp_dir():
@@ -86,18 +90,24 @@ class Proc:
     """A running program whose lines of output can be waited for.
 
     Lines of standard output and error arrive in .lines (in order of arrival).  The program and its
-    children are killed by stop(), and by the end of the lab."""
+    children are killed by stop(), and by the end of the lab.  FILES: it gets files for output and no
+    pipes (Windows programs)."""
 
-    def __init__(self, argv, name=None, env=None, echo=None, stdin=None):
+    def __init__(self, argv, name=None, env=None, echo=None, stdin=None, files=False):
         self.argv, self.name = argv, name or os.path.basename(argv[0])
         self.lines, self._read = [], 0
         self._cond = threading.Condition()
         self._echo = os.environ.get('LAB_VERBOSE') == '1' if echo is None else echo
-        self.popen = subprocess.Popen(argv, stdin=stdin or subprocess.DEVNULL,
-                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        names = [os.path.join(temp_dir(), f'{next(_numbers)}.{x}') for x in ('out', 'err')] if files else []
+        out, err = [open(f, 'wb') for f in names] or [subprocess.PIPE] * 2
+        self.popen = subprocess.Popen(argv, stdin=stdin or subprocess.DEVNULL, stdout=out, stderr=err,
                                       start_new_session=True, env=env)
-        self._threads = [threading.Thread(target=self._pump, args=(f,), daemon=True)
-                         for f in (self.popen.stdout, self.popen.stderr)]
+        if files:
+            out.close()
+            err.close()
+        self._threads = [threading.Thread(target=self._pump, args=(f,), daemon=True) for f in
+                         ([wine.lines_of(f, lambda: not self.is_running()) for f in names] or
+                          (self.popen.stdout, self.popen.stderr))]
         for t in self._threads:
             t.start()
 
@@ -184,9 +194,6 @@ class Proc:
 
 
 # ---- the lab
-
-_numbers = itertools.count(1)
-
 
 class Lab:
     """A lab that exists inside a with block.
@@ -367,15 +374,20 @@ class Lab:
         how = f'add dev eth0 root netem delay {ms}ms limit 10000' if ms else 'del dev eth0 root'
         self.run_guest(['sh', '-c', f'tc qdisc {how}'], guest=guest)
 
+    def slow_lo(self, mbit):
+        """What programs on this machine send each other takes its time (0: no longer)."""
+        how = f'add dev lo root tbf rate {mbit}mbit burst 256kb limit 4mb' if mbit else 'del dev lo root'
+        self.run_host(['tc', 'qdisc', *how.split()])
+
     def link(self, up):
         """The wire itself, up or down."""
         self.ip('link', 'set', 'lab0', 'up' if up else 'down')
 
     # -- capture
 
-    def capture(self, path, *filter_words):
-        """Starts a capture of lab0 to PATH and waits until it is on.  end_capture(p) finishes it."""
-        p = self.host(['tcpdump', '-Z', 'root', '-U', '-n', '-s', '0', '-B', '131072', '-i', 'lab0',
+    def capture(self, path, *filter_words, dev='lab0'):
+        """Starts a capture of DEV to PATH and waits until it is on.  end_capture(p) finishes it."""
+        p = self.host(['tcpdump', '-Z', 'root', '-U', '-n', '-s', '0', '-B', '131072', '-i', dev,
                        '-w', path, *filter_words], name='tcpdump')
         p.wait_line('listening on', 10)
         return p
@@ -418,8 +430,8 @@ def need(emulator='uml', programs=('ip', 'ss', 'tcpdump')):
 
 
 def main(*tests, emulator='uml'):
-    """Runs the test functions (no arguments) and exits: 0; 1 failed; 77 not possible here, which
-    under CI=true is a failure too."""
+    """Runs the test functions (no arguments) and exits: 0; 1 failed; 77 not possible here, none of them,
+    which under CI=true is a failure too, of each."""
     def on_signal(sig, _):
         raise SystemExit(128 + sig)
     for s in (signal.SIGTERM, signal.SIGHUP):
@@ -429,19 +441,26 @@ def main(*tests, emulator='uml'):
     except Skip as e:
         print(f'cannot run here: {e}', flush=True)
         sys.exit(1 if os.environ.get('CI') == 'true' else 77)
-    failed = 0
+    failed = skipped = 0
     chosen = [t for t in tests if not sys.argv[1:] or t.__name__ in sys.argv[1:]]
     for test in chosen:
         start = time.monotonic()
+        why = ''
         try:
             test()
             result = 'ok'
+        except Skip as e:
+            skipped += 1
+            result, why = 'ok', f'SKIP {e}, '
+            if os.environ.get('CI') == 'true':
+                failed += 1
+                result, why = 'not ok', f'cannot run here: {e}, '
         except Exception as e:
             failed += 1
             result = 'not ok'
             if not isinstance(e, LabError):
                 traceback.print_exc()
             print('\n'.join('# ' + x for x in str(e).splitlines()))
-        print(f'{result} - {test.__name__} # {time.monotonic() - start:.1f} s', flush=True)
+        print(f'{result} - {test.__name__} # {why}{time.monotonic() - start:.1f} s', flush=True)
     print(f'1..{len(chosen)}', flush=True)
-    sys.exit(1 if failed else 0)
+    sys.exit(1 if failed else 77 if skipped == len(chosen) > 0 else 0)

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""urds doctor: findings about this host, and each verdict on a peer, with peers that are played here."""
+"""urds doctor: findings about this host, and each verdict on a peer, with peers that are played here; docs/doctor.md."""
 import errno
 import json
 import os
+import re
 import resource
 import shutil
 import socket
 import struct
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -21,6 +24,49 @@ LIMIT = 3 * t.SLOW
 VERDICTS = {"no_route": "no route", "filtered": "filtered", "refused": "refused", "closed": "accepted then closed",
             "not_rds": "not RDS", "kernel": "kernel RDS", "urds": "urds 1"}
 HDR = struct.Struct(">QQIHHBB4sH16s")
+
+
+# ---------------------------------------------------------------- the page
+
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "doctor.md")
+# What stands for something else in the texts of the page.
+STANDS_FOR = {"ERROR": "[A-Z][A-Za-z ]+", "SOURCE": "[0-9a-f.:]+", "N": "[0-9.]+", "RELEASE": "[0-9.]+",
+              r"\[": "(?:", r"\]": ")?"}
+left_out = []  # cases that cannot run here
+
+
+def pattern(text):
+    text = re.escape(text).replace(r"\ ", " ")
+    return re.compile("".join(STANDS_FOR.get(w, w) for w in re.split(r"(\b[A-Z]+\b|\\[\[\]])", text)))
+
+
+def page_rows():
+    """(verdict, pattern of the text, remedy, command) of each line of its table."""
+    rows = []
+    with open(PAGE, encoding="utf-8") as f:
+        for line in f:
+            if line.startswith("| `"):
+                verdict, text, _, remedy, command = (c.strip() for c in line.strip()[1:-1].split(" |"))
+                rows.append((verdict.strip("`"), pattern(text.strip("`")), remedy or None, command.split("`")[1]))
+    return rows
+
+
+ROWS = page_rows()
+shown_rows = set()
+
+
+def on_the_page(p, verdict, text, remedy):
+    """The page has one line for this; if it names this command, the line is right."""
+    rows = [r for r in ROWS if r[0] == verdict and r[1].fullmatch(text) and r[2] == remedy]
+    check(len(rows) == 1, f"{len(rows)} lines of docs/doctor.md for:", verdict, text, remedy)
+    args = [a for i, a in enumerate(p.args) if a not in ("-w", "--json") and p.args[i - 1] != "-w"]
+    if rows[0][3] == " ".join(["urds", *args]):
+        shown_rows.add(rows[0])
+
+
+def leave_out(why):
+    left_out.append(why)
+    raise t.Skip(why)
 
 
 # ---------------------------------------------------------------- a peer
@@ -116,6 +162,7 @@ def ask(source, peer, *more, limit=LIMIT, **kw):
     check(got["peer"] == peer and got["source"] == source, got)
     check(got["works"] is (got["verdict"] in ("kernel", "urds")) and p.rc == (0 if got["works"] else 1), p)
     check((got["remedy"] is None) is got["works"] and got["text"], got)
+    on_the_page(p, VERDICTS[got["verdict"]], got["text"], got["remedy"])
     return got
 
 
@@ -126,6 +173,7 @@ def shown(source, peer, verdict, limit=LIMIT):
     check(p.rc == (0 if works else 1) and not p.err, p)
     check(p.lines[0].startswith(f"{peer}: {VERDICTS[verdict]}: "), p)
     check(len(p.lines) == 1 if works else len(p.lines) == 2 and p.lines[1].startswith("  -> "), p)
+    on_the_page(p, VERDICTS[verdict], p.lines[0].split(": ", 2)[2], None if works else p.lines[1][5:])
 
 
 def both_ways(peer_of, verdict, limit=LIMIT):
@@ -224,15 +272,19 @@ def test_own_address_that_nobody_owns():
     check(ask(MID, MID)["verdict"] == "refused")
     with Peer(MID, lambda c, _: c.recv(1)):
         check(ask(MID, MID)["verdict"] == "not_rds")
+    with Peer(MID, lambda c, _: c.sendall(b"SSH-2.0-another\r\n")):
+        got = ask(MID, MID)
+        check(got["verdict"] == "not_rds" and "says something else" in got["text"], got)
 
 
 def test_no_route():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         if s.connect_ex(("198.51.100.1", 9)) != errno.ENETUNREACH:
-            raise t.Skip("there is a route to everywhere, and no network namespace of our own")
+            leave_out("there is a route to everywhere, and no network namespace of our own")
     p = t.run("doctor", "--json", "198.51.100.1")
     got = json.loads(p.out)
     check(p.rc == 1 and not p.err and got["verdict"] == "no_route", p)
+    on_the_page(p, VERDICTS["no_route"], got["text"], got["remedy"])
     check(ask(LOW, "198.51.100.1")["verdict"] == "no_route")
     shown(LOW, "198.51.100.1", "no_route")
 
@@ -250,7 +302,32 @@ class Full(Peer):
                 c.connect((MID, PORT))
             except socket.timeout:
                 return
-        raise t.Skip("a full queue of connections accepts more of them here")
+        leave_out("a full queue of connections accepts more of them here")
+
+
+def test_filtered_on_this_host():
+    route = "198.51.100.7"
+    if not t.isolated or not shutil.which("ip"):
+        leave_out("needs a network namespace of its own, and ip")
+    subprocess.run(["ip", "route", "add", "prohibit", route], check=True)
+    check(ask(LOW, route)["verdict"] == "filtered")
+
+
+def test_filtered_and_the_system_gave_up_first():
+    if not t.isolated:
+        leave_out("needs a network namespace of its own")
+    with open("/proc/sys/net/ipv4/tcp_syn_retries", "r+", encoding="ascii") as f:
+        before = f.read()
+        f.seek(0)
+        f.write("1")
+        f.flush()
+        try:
+            with Full():
+                got = ask(LOW, MID, limit=7)
+        finally:
+            f.seek(0)
+            f.write(before)
+    check(got["verdict"] == "filtered" and got["text"] == "connection attempts have no answer", got)
 
 
 def test_filtered():
@@ -312,6 +389,16 @@ def test_bad_usage():
                  ["256.0.0.1"]):
         p = t.run("doctor", *args)
         check(p.rc == 2 and not p.out and p.err_lines[-1] == "Try 'urds doctor --help'.", p)
+
+
+def test_page_has_each_verdict_and_the_command_that_shows_it():
+    if len(sys.argv) > 2:
+        raise t.NotHere("not all cases were run")
+    if left_out:
+        raise t.Skip("left out: " + ", ".join(left_out))
+    check({r[0] for r in ROWS} == set(VERDICTS.values()), "verdicts of the page:", {r[0] for r in ROWS})
+    missing = [r for r in ROWS if r not in shown_rows]
+    check(not missing, "no case showed:", *[(r[0], r[1].pattern, r[3]) for r in missing])
 
 
 # ---------------------------------------------------------------- this host

@@ -10,7 +10,7 @@ import socket
 import time
 
 import urdstest as t
-from urdstest import check
+from urdstest import check, sections
 
 TITLES = ["TCP Connections:", "Counters:", "RDS Sockets:", "RDS Connections:", "Receive Message Queue:",
           "Send Message Queue:", "Retransmit Message Queue:"]  # of rds-info; ours has one more
@@ -23,19 +23,6 @@ HEADERS = {
 }
 HEADERS["Peers:"] = "      LocalAddr      RemoteAddr      State     End             UpSince LastError"
 HEADERS["Send Message Queue:"] = HEADERS["Retransmit Message Queue:"] = HEADERS["Receive Message Queue:"]
-
-
-def sections(lines):
-    """title -> its lines, the header first."""
-    found, title, previous = {}, None, None
-    for line in lines:
-        if previous == "":
-            title = line
-            found[title] = []
-        elif line and title:
-            found[title].append(line)
-        previous = line
-    return found
 
 
 def connected_pair():

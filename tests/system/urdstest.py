@@ -30,6 +30,7 @@ CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 
+isolated = False  # in a network namespace of its own
 procs = []
 at_end = []  # what else a program has to clear up, before its folder goes
 
@@ -160,6 +161,19 @@ def until(condition, what, limit=None):
         time.sleep(0.01)
 
 
+def sections(lines):
+    """Of what urds info prints: title -> its lines, the header first."""
+    found, title, previous = {}, None, None
+    for line in lines:
+        if previous == "":
+            title = line
+            found[title] = []
+        elif line and title:
+            found[title].append(line)
+        previous = line
+    return found
+
+
 def link(name):
     """The binary under another name."""
     path = os.path.join(tempdir(), name)
@@ -245,6 +259,7 @@ def take_turns():
 
 
 def main(names):
+    global isolated
     words = sys.argv[2:]
     cases = [(n, f) for n, f in names.items() if n.startswith("test_") and callable(f)]
     cases = [c for c in cases if not words or any(w in c[0] for w in words)]

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The commands on Windows, under Wine, among themselves and with those of this system.
 
-The second argument is urds.dll, the third the folder of the examples, the fourth a program that knows priorities. The Wine of this test has a prefix of its own, for its server belongs to
-the network namespace that it was started in. Programs under Wine have files for output, never pipes, which
-background services would keep open.
+The second argument is urds.dll, the third the folder of the examples, the fourth a program that knows priorities. The Wine of this test has a prefix
+of its own, for its server belongs to the network namespace that it was started in.
 """
 import concurrent.futures
 import itertools
@@ -17,7 +16,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 EXE, DLL, EXAMPLES, PRIORITY = sys.argv[1], sys.argv.pop(2), sys.argv.pop(2), sys.argv.pop(2)
 if EXE == "none":
@@ -30,8 +28,10 @@ from stresspeer import Peer
 from stressrun import ROW, independent_drives, independent_waits, rows
 from urdstest import check
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import wine as under
+
 t.LIMIT_S = 60  # a program takes its time to start
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ONE, TWO, THREE = "127.9.0.1", "127.9.0.2", "127.9.0.3"
 MIB = 1 << 20
 numbers = itertools.count()
@@ -39,10 +39,6 @@ numbers = itertools.count()
 
 def path(name):
     return os.path.join(t.tempdir(), name)
-
-
-def wine_run(exe, args):
-    return [os.path.join(ROOT, "scripts", "wine-run"), "--prefix", path("wine"), "--exec", exe, *args]
 
 
 class Wine(t.Proc):
@@ -57,8 +53,8 @@ class Wine(t.Proc):
         out, err = stdout or path(f"{number}.out"), path(f"{number}.err")
         self.out_name = out
         with open(out, "wb") as o, open(err, "wb") as e:
-            self.p = subprocess.Popen(wine_run(exe or t.URDS, self.args), stdin=stdin, stdout=o, stderr=e,
-                                      env={**os.environ, "WINEPATH": "Z:" + os.path.dirname(DLL), **(env or {})})
+            self.p = subprocess.Popen(under.argv(path("wine"), exe or t.URDS, self.args), stdin=stdin, stdout=o, stderr=e,
+                                      env={**under.env(DLL), **(env or {})})
         self.pid = self.p.pid
         self.readers = [threading.Thread(target=self._follow, args=(err, self.err_lines), daemon=True)]
         if stdout is None:
@@ -72,21 +68,12 @@ class Wine(t.Proc):
             return f.read()
 
     def _follow(self, name, lines):
-        rest = b""
-        with open(name, "rb") as f:
-            while True:
-                ended = self.p.poll() is not None
-                more = f.read()
-                *whole, rest = (rest + more).split(b"\n")
-                if ended and rest:
-                    whole.append(rest)
-                with self.changed:
-                    lines += [w.decode("utf-8", "replace").rstrip("\r") for w in whole]
-                    self.changed.notify_all()
-                if ended:
-                    return
-                if not more:
-                    time.sleep(0.02)
+        for line in under.lines_of(name, lambda: self.p.poll() is not None):
+            with self.changed:
+                lines.append(line.decode("utf-8", "replace"))
+                self.changed.notify_all()
+        with self.changed:
+            self.changed.notify_all()
 
 
 def wine(*args, **kw):
@@ -99,7 +86,7 @@ def wine(*args, **kw):
 def native():
     """The commands of this system: of `make stage`, or of `make`."""
     for name in (os.environ.get("URDS_NATIVE", ""), "dist/bin/urds", "build/tools/urds"):
-        name = os.path.join(ROOT, name)
+        name = os.path.join(under.ROOT, name)
         if os.path.isfile(name):
             return name
     raise t.Skip("urds is not built for this system: make stage")
@@ -465,13 +452,5 @@ def test_examples():
         s.stop()
 
 
-def end_wine():
-    """Whatever is left of this prefix, and nothing else."""
-    server = shutil.which("wineserver") or "/usr/lib/wine/wineserver64"
-    if os.path.exists(server):
-        subprocess.run([server, "-k"], env={**os.environ, "WINEPREFIX": path("wine")}, stdin=subprocess.DEVNULL,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-
-
-t.at_end.append(end_wine)
+t.at_end.append(lambda: under.end(path("wine")))
 t.main(globals())

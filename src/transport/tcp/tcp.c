@@ -46,7 +46,8 @@ void urds_tcp_free(struct urds_transport *base)
 	if (!base)
 		return;
 	t = urds_tcp_of(base);
-	urds_tcp_sys_fini(t);
+	if (!urds_tcp_sys_fini(t))
+		return;
 	assert(!t->links && !t->listeners);
 	free(t);
 }

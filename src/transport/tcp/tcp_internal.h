@@ -102,7 +102,8 @@ void urds_tcp_link_ports(struct urds_link *base, uint16_t *local, uint16_t *remo
 /* ---- of the system's folder ---- */
 
 int urds_tcp_sys_init(struct tcp *t);
-void urds_tcp_sys_fini(struct tcp *t);
+/* False: the system still has memory of @t or its links, which must stay for good. */
+bool urds_tcp_sys_fini(struct tcp *t);
 
 /* Everything a dialled, accepted or listening socket gets. */
 void urds_tcp_set_options(const struct tcp *t, tcp_sock fd);

@@ -4,13 +4,11 @@
  * blocking calls. And the echo: verified messages to a server that sends them back.
  */
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "urdspeer.h"
 
@@ -64,7 +62,7 @@ static void *sender(void *arg)
 			hello = now_ms();
 			send_control(p, VF_HELLO, buf);
 		}
-		usleep(2000);
+		nap_ms(2);
 	}
 	for (uint64_t i = 0; i < p->out.count && !atomic_load(&p->stop); i++) {
 		uint32_t len = vf_make(&p->out, i, buf);
@@ -75,7 +73,7 @@ static void *sender(void *arg)
 	if (!atomic_load(&p->stop) && send_control(p, VF_FIN, buf))
 		atomic_store(&p->has_fin, true);
 	while (!atomic_load(&p->fin_came) && !atomic_load(&p->stop))
-		usleep(2000);
+		nap_ms(2);
 	if (!atomic_load(&p->stop) && send_control(p, VF_BYE, buf))
 		atomic_store(&p->has_bye, true);
 	free(buf);
@@ -123,12 +121,13 @@ static void *receiver(void *arg)
 	return NULL;
 }
 
+/* Pair @i of all: those of the first peer come first. */
 static void open_pair(struct pair *p, struct options *o, unsigned i)
 {
 	const char *why;
 
 	p->local = addr_plus(&o->local, i);
-	p->peer = addr_plus(&o->peer, i);
+	p->peer = addr_plus(&o->peer[i / o->pairs], i % o->pairs);
 	why = vf_init(&p->out, &p->local.end, &p->peer.end, o->seed, o->send, o->big, o->empty,
 		      o->sizes);
 	if (!why)
@@ -216,54 +215,85 @@ static bool watch(struct pair *v, unsigned n, const struct options *o)
 			say_state(v, n);
 			return false;
 		}
-		usleep(5000);
+		nap_ms(5);
 	}
+}
+
+/* What became of the streams of some pairs. */
+struct verdict {
+	uint64_t sent, received, lost, duplicated, reordered, corrupt;
+	bool wrong_params;
+};
+
+static void judge(struct verdict *v, const struct pair *p)
+{
+	const struct vf_check *c = &p->check;
+
+	v->sent += p->sent;
+	v->received += c->received;
+	v->duplicated += c->duplicated;
+	v->reordered += c->reordered;
+	v->corrupt += c->corrupt + p->alien;
+	v->lost += vf_check_lost(c);
+	v->wrong_params |= c->wrong_params;
+}
+
+static void say_verdict(const char *whose, const struct verdict *v)
+{
+	say("%s sent %llu received %llu lost %llu duplicated %llu reordered %llu corrupt %llu",
+	    whose, (unsigned long long)v->sent, (unsigned long long)v->received,
+	    (unsigned long long)v->lost, (unsigned long long)v->duplicated,
+	    (unsigned long long)v->reordered, (unsigned long long)v->corrupt);
+}
+
+static bool is_fine(const struct verdict *v)
+{
+	return !v->lost && !v->duplicated && !v->reordered && !v->corrupt && !v->wrong_params;
 }
 
 int mode_exchange(struct options *o)
 {
-	struct pair *v = calloc(o->pairs, sizeof *v);
-	uint64_t sent = 0, received = 0, lost = 0, duplicated = 0, reordered = 0, corrupt = 0;
+	unsigned n = o->pairs * o->npeers;
+	struct pair *v = calloc(n, sizeof *v);
+	struct verdict all = {0};
 	int64_t start;
 	bool is_ok;
 
-	if (!v || o->pairs == 0)
+	if (!v || n == 0)
 		return EXIT_USAGE;
-	for (unsigned i = 0; i < o->pairs; i++)
+	for (unsigned i = 0; i < n; i++)
 		open_pair(&v[i], o, i);
 	say("ready");
 	start = now_ms();
-	for (unsigned i = 0; i < o->pairs; i++)
+	for (unsigned i = 0; i < n; i++)
 		if (pthread_create(&v[i].receiver, NULL, receiver, &v[i]) != 0 ||
 		    pthread_create(&v[i].sender, NULL, sender, &v[i]) != 0)
 			fail("thread");
-	is_ok = watch(v, o->pairs, o);
+	is_ok = watch(v, n, o);
 	if (is_ok && !linger(v[0].s, o->linger_s))
 		say("note: not all is acknowledged");
-	for (unsigned i = 0; i < o->pairs; i++) {
-		const struct vf_check *c = &v[i].check;
-
+	for (unsigned i = 0; i < n; i++) {
 		atomic_store(&v[i].stop, true);
 		pthread_join(v[i].sender, NULL);
 		pthread_join(v[i].receiver, NULL);
-		sent += v[i].sent;
-		received += c->received;
-		duplicated += c->duplicated;
-		reordered += c->reordered;
-		corrupt += c->corrupt + v[i].alien;
-		lost += vf_check_lost(c);
 		say_lost(&v[i], i);
-		if (c->wrong_params)
+		if (v[i].check.wrong_params)
 			say("note: pair %u: the peer has other parameters", i);
-		is_ok = is_ok && !c->wrong_params;
+		judge(&all, &v[i]);
+	}
+	for (unsigned k = 0; k < o->npeers; k++) {
+		struct verdict its = {0};
+		char whose[96];
+
+		for (unsigned i = k * o->pairs; i < (k + 1) * o->pairs; i++)
+			judge(&its, &v[i]);
+		snprintf(whose, sizeof whose, "peer %s", o->peer_text[k]);
+		say_verdict(whose, &its);
 	}
 	say_counters(v[0].s);
 	say("took %lld ms", (long long)(now_ms() - start));
-	say("done sent %llu received %llu lost %llu duplicated %llu reordered %llu corrupt %llu",
-	    (unsigned long long)sent, (unsigned long long)received, (unsigned long long)lost,
-	    (unsigned long long)duplicated, (unsigned long long)reordered,
-	    (unsigned long long)corrupt);
-	return is_ok && !lost && !duplicated && !reordered && !corrupt ? 0 : EXIT_CHECK;
+	say_verdict("done", &all);
+	return is_ok && is_fine(&all) ? 0 : EXIT_CHECK;
 }
 
 /* ---- echo */
@@ -321,7 +351,7 @@ int mode_echo(struct options *o)
 	uint8_t *buf = malloc(VF_MAX);
 	uint64_t count = o->count ? o->count : 1u << 30;
 	const char *why =
-		vf_init(&out, &o->local.end, &o->peer.end, o->seed, count, 0, 0, o->sizes);
+		vf_init(&out, &o->local.end, &o->peer[0].end, o->seed, count, 0, 0, o->sizes);
 	int64_t last_send = 0, end, said = e.start;
 
 	if (why || !buf) {
@@ -343,8 +373,8 @@ int mode_echo(struct options *o)
 		while (e.sent < count && (e.sent < e.next + o->window || now >= last_send + 50)) {
 			uint32_t len = vf_make(&out, e.sent, buf);
 
-			n = urds_sendto(s, buf, len, 0, (const struct sockaddr *)&o->peer.ss,
-					o->peer.len);
+			n = urds_sendto(s, buf, len, 0, (const struct sockaddr *)&o->peer[0].ss,
+					o->peer[0].len);
 			memset(buf, 0xa5, len);
 			if (n < 0 && !only_busy())
 				fail("send");
@@ -355,7 +385,7 @@ int mode_echo(struct options *o)
 		}
 		while ((n = urds_recvfrom(s, buf, VF_MAX, 0, (struct sockaddr *)&from, &flen)) >=
 		       0) {
-			if (addr_same(&o->peer, &from))
+			if (addr_same(&o->peer[0], &from))
 				echo_came(&e, &out, buf, (uint32_t)n);
 			flen = sizeof from;
 		}

@@ -12,7 +12,8 @@ const char usage_text[] =
 	"usage: urdspeer MODE ...\n"
 	"  exchange --local ADDR:PORT --peer ADDR:PORT --send N --recv N [--seed S] [--sizes SPEC]\n"
 	"           [--big K] [--empty E] [--recv-big K] [--recv-empty E] [--pairs P] [--linger S]\n"
-	"                      verified messages both ways (PROTOCOL.md); counts are for each pair\n"
+	"                      verified messages both ways (PROTOCOL.md); counts are for each pair.\n"
+	"                      --peer may be given again: peer K (from 0) talks to the local ports + K * P\n"
 	"  echo --local ADDR:PORT --peer ADDR:PORT [--seed S] [--sizes SPEC] [--window W] [--count N]\n"
 	"                      verified messages to a server that sends them back, through its restarts\n"
 	"                      and ours; says when the first comes back after a silence\n"
@@ -161,8 +162,12 @@ void parse_options(struct options *o, int argc, char **argv)
 			o->local = parse_addr(optarg);
 			o->has_local = true;
 		} else if (c == OPT_PEER) {
-			o->peer = parse_addr(optarg);
-			o->has_peer = true;
+			if (o->npeers == PEERS_MAX) {
+				fprintf(stderr, "urdspeer: at most %d peers\n", PEERS_MAX);
+				exit(EXIT_USAGE);
+			}
+			o->peer_text[o->npeers] = optarg;
+			o->peer[o->npeers++] = parse_addr(optarg);
 		} else if (c == OPT_SIZES) {
 			o->sizes = optarg;
 		} else if (c == OPT_NO_EXT) {

@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * urdspeer: our side of the interop tests, on the public interface only. Takes the words of the guest's
- * rdspeer and prints its lines. SIGUSR1 breaks all connections to --peer, as a network failure would.
+ * rdspeer and prints its lines. SIGUSR1 breaks all connections to the peers, as a network failure would (not on Windows).
  */
 #include "urdspeer.h"
 
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 volatile sig_atomic_t peer_stop;
@@ -44,14 +40,6 @@ void fail(const char *format, ...)
 	va_end(ap);
 	fprintf(stderr, ": %s (%s)\n", urds_reason(), strerror(errno));
 	_exit(EXIT_CHECK);
-}
-
-int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 static void set_end(struct addr *a)
@@ -97,7 +85,7 @@ struct addr parse_addr(const char *text)
 		exit(EXIT_USAGE);
 	}
 	memcpy(&a.ss, ai->ai_addr, ai->ai_addrlen);
-	a.len = ai->ai_addrlen;
+	a.len = (socklen_t)ai->ai_addrlen;
 	freeaddrinfo(ai);
 	set_end(&a);
 	return a;
@@ -106,7 +94,7 @@ struct addr parse_addr(const char *text)
 struct addr addr_plus(const struct addr *a, unsigned ports)
 {
 	struct addr b = *a;
-	in_port_t port = htons((uint16_t)(a->end.port + ports));
+	uint16_t port = htons((uint16_t)(a->end.port + ports));
 
 	if (b.ss.ss_family == AF_INET)
 		((struct sockaddr_in *)&b.ss)->sin_port = port;
@@ -171,7 +159,7 @@ bool linger(struct urds_sock *s, unsigned seconds)
 	       !list_is_empty(s, URDS_INFO6_RETRANS_MESSAGES)) {
 		if (now_ms() >= end)
 			return false;
-		usleep(10000);
+		nap_ms(10);
 	}
 	return true;
 }
@@ -287,7 +275,7 @@ static int mode_sink(struct options *o)
 	}
 	say("ready");
 	for (go = now_ms() + (int64_t)o->hold_s * 1000; now_ms() < go && !peer_stop;)
-		usleep(20000);
+		nap_ms(20);
 	end = end_of(o);
 	while (!peer_stop && now_ms() < end && (!o->count || n < o->count)) {
 		bool any = false;
@@ -352,7 +340,7 @@ static int mode_flood(struct options *o)
 	for (; !peer_stop && now_ms() < end && (!o->count || n < o->count); n++) {
 		for (int i = 0; i < 8 && o->size >= 8; i++)
 			buf[i] = (uint8_t)(n >> (56 - 8 * i));
-		if (!send_all(s, buf, o->size, &o->peer.ss))
+		if (!send_all(s, buf, o->size, &o->peer[0].ss))
 			break;
 		memset(buf, 0xa5, 8);
 	}
@@ -365,7 +353,7 @@ static int mode_flood(struct options *o)
 static int mode_show(struct options *o)
 {
 	struct vf_stream s;
-	const char *why = vf_init(&s, &o->local.end, &o->peer.end, o->seed, o->send, o->big,
+	const char *why = vf_init(&s, &o->local.end, &o->peer[0].end, o->seed, o->send, o->big,
 				  o->empty, o->sizes);
 	uint8_t *buf = buffer();
 
@@ -385,63 +373,58 @@ static int mode_show(struct options *o)
 	return 0;
 }
 
-/* ---- signals, in a thread of their own: any call may be made there */
-
 static struct options opt;
 
-static void *signals(void *arg)
+static void on_stop(void)
 {
-	sigset_t *set = arg;
-	int sig;
+	peer_stop = 1;
+}
 
-	while (sigwait(set, &sig) == 0) {
-		if (sig == SIGUSR1 && opt.has_peer) {
-			int n = urds_reset(peer_ctx, (const struct sockaddr *)&opt.local.ss,
-					   (const struct sockaddr *)&opt.peer.ss);
+static void on_reset(void)
+{
+	int n = 0, more;
 
-			say("reset %d", n);
-		} else if (sig == SIGALRM) {
-			say("timeout");
-			_exit(EXIT_CHECK);
-		} else if (sig != SIGUSR1) {
-			peer_stop = 1;
-		}
+	for (unsigned i = 0; i < opt.npeers; i++) {
+		more = urds_reset(peer_ctx, (const struct sockaddr *)&opt.local.ss,
+				  (const struct sockaddr *)&opt.peer[i].ss);
+		n = n < 0 || more < 0 ? -1 : n + more;
 	}
-	return NULL;
+	say("reset %d", n);
+}
+
+static void on_alarm(void)
+{
+	say("timeout");
+	_exit(EXIT_CHECK);
 }
 
 static const struct {
 	const char *name;
 	int (*run)(struct options *o);
-	bool needs_both; /* --local and --peer */
-} modes[] = {{"exchange", mode_exchange, true}, {"echo", mode_echo, true},
-	     {"show", mode_show, true},		{"serve", mode_serve, false},
-	     {"sink", mode_sink, false},	{"flood", mode_flood, true}};
+	unsigned peers; /* at most; 0: neither --local nor --peer are needed */
+} modes[] = {{"exchange", mode_exchange, PEERS_MAX},
+	     {"echo", mode_echo, 1},
+	     {"show", mode_show, 1},
+	     {"serve", mode_serve, 0},
+	     {"sink", mode_sink, 0},
+	     {"flood", mode_flood, 1}};
 
 int main(int argc, char **argv)
 {
-	static sigset_t set;
-	pthread_t thread;
-
+	system_init();
 	for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof modes[0]; i++) {
 		int status;
 
 		if (strcmp(argv[1], modes[i].name) != 0)
 			continue;
 		parse_options(&opt, argc - 1, argv + 1);
-		if (modes[i].needs_both && !(opt.has_local && opt.has_peer))
+		if (modes[i].peers &&
+		    (!opt.has_local || opt.npeers < 1 || opt.npeers > modes[i].peers))
 			break;
-		sigemptyset(&set);
-		sigaddset(&set, SIGTERM);
-		sigaddset(&set, SIGINT);
-		sigaddset(&set, SIGUSR1);
-		sigaddset(&set, SIGALRM);
-		pthread_sigmask(SIG_BLOCK, &set, NULL);
 		open_ctx(&opt);
-		if (pthread_create(&thread, NULL, signals, &set) != 0)
-			fail("thread");
+		system_signals(on_stop, on_reset);
 		/* Behind the limits of the modes, so that nothing waits for ever. */
-		alarm(opt.timeout_s + opt.linger_s + 10);
+		system_alarm(opt.timeout_s + opt.linger_s + 10, on_alarm);
 		status = modes[i].run(&opt);
 		urds_shutdown(peer_ctx);
 		fflush(stdout);

@@ -8,12 +8,12 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
+#include "system.h"
 #include "urds/urds.h"
 #include "verify.h"
 
-enum { EXIT_CHECK = 1, EXIT_USAGE = 2 };
+enum { EXIT_CHECK = 1, EXIT_USAGE = 2, PEERS_MAX = 8 };
 
 struct addr {
 	struct sockaddr_storage ss;
@@ -22,8 +22,10 @@ struct addr {
 };
 
 struct options {
-	struct addr local, peer;
-	bool has_local, has_peer;
+	struct addr local, peer[PEERS_MAX]; /* only exchange has more than one */
+	const char *peer_text[PEERS_MAX];
+	bool has_local;
+	unsigned npeers;
 	const char *sizes;
 	uint64_t send, recv, big, empty, recv_big, recv_empty, count, size;
 	uint32_t seed;
@@ -39,14 +41,12 @@ extern const char usage_text[];
 /* Exits if they make no sense. */
 void parse_options(struct options *o, int argc, char **argv);
 
-extern volatile sig_atomic_t peer_stop; /* SIGTERM or SIGINT came */
+extern volatile sig_atomic_t peer_stop; /* SIGTERM or SIGINT came, or Ctrl-C */
 extern struct urds_ctx *peer_ctx;
 
-__attribute__((format(printf, 1, 2))) void say(const char *format, ...);
+__attribute__((format(PEER_PRINTF, 1, 2))) void say(const char *format, ...);
 /* What failed, and why according to urds; exits. */
-__attribute__((noreturn, format(printf, 1, 2))) void fail(const char *format, ...);
-/* CLOCK_MONOTONIC. */
-int64_t now_ms(void);
+__attribute__((noreturn, format(PEER_PRINTF, 1, 2))) void fail(const char *format, ...);
 struct addr parse_addr(const char *text);
 struct addr addr_plus(const struct addr *a, unsigned ports);
 bool addr_same(const struct addr *a, const struct sockaddr_storage *ss);

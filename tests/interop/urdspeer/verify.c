@@ -4,7 +4,6 @@
  */
 #include "verify.h"
 
-#include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,10 +43,13 @@ static uint64_t get64(const uint8_t *p)
 /* Little-endian, a shorter end filled with zeros. */
 static uint64_t word(const uint8_t *p, size_t len)
 {
+	uint8_t b[8] = {0};
 	uint64_t v = 0;
 
-	memcpy(&v, p, len < 8 ? len : 8);
-	return le64toh(v);
+	memcpy(b, p, len < 8 ? len : 8);
+	for (int i = 0; i < 8; i++)
+		v |= (uint64_t)b[i] << (8 * i);
+	return v;
 }
 
 static uint64_t hash_more(uint64_t h, const uint8_t *p, size_t len)
@@ -148,10 +150,13 @@ static void fill(const struct vf_stream *s, uint64_t i, uint8_t *p, uint32_t len
 	uint64_t at = mix(s->base + (i + 1) * G);
 
 	while (len > 0) {
-		uint64_t v = htole64(mix(at += G));
+		uint64_t v = mix(at += G);
 		uint32_t n = len < 8 ? len : 8;
+		uint8_t b[8];
 
-		memcpy(p, &v, n);
+		for (int k = 0; k < 8; k++)
+			b[k] = (uint8_t)(v >> (8 * k));
+		memcpy(p, b, n);
 		p += n;
 		len -= n;
 	}

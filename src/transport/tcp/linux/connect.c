@@ -274,7 +274,8 @@ int urds_tcp_sys_init(struct tcp *t)
 	return 0;
 }
 
-void urds_tcp_sys_fini(struct tcp *t) URDS_UNCHECKED
+bool urds_tcp_sys_fini(struct tcp *t) URDS_UNCHECKED
 {
 	urds_fds_close(t->spare_fd);
+	return true;
 }

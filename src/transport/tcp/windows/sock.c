@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <mstcpip.h>
 
+#include "platform/clock.h"
 #include "platform/errno.h"
 #include "platform/windows/win.h"
 
@@ -14,6 +15,9 @@
 #ifndef TCP_KEEPCNT
 #define TCP_KEEPCNT 16
 #endif
+
+/* How long packets may take that come when a socket is closed. */
+#define PACKETS_NS URDS_SEC(1)
 
 void urds_tcp_set_int(SOCKET fd, int level, int name, int value)
 {
@@ -155,10 +159,14 @@ undo_wsa:
 	return rc;
 }
 
-/* The packets of what was under way lie in memory of links and listeners. All sockets are closed: they come soon. */
-void urds_tcp_sys_fini(struct tcp *t)
+/* The packets of what was under way lie in memory of links and listeners. All sockets are closed: they come soon. Wine 8 loses
+ * one now and then, that of a send which waited when its connection was reset; then that memory is left to it. */
+bool urds_tcp_sys_fini(struct tcp *t)
 {
-	while (atomic_load(&t->sys.under_way) > 0)
+	urds_ns until = urds_clock_ns() + PACKETS_NS;
+
+	while (atomic_load(&t->sys.under_way) > 0 && urds_clock_ns() < until)
 		(void)urds_poller_wait(t->poller, URDS_MS(20));
 	(void)WSACleanup();
+	return atomic_load(&t->sys.under_way) == 0;
 }
