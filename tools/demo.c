@@ -122,12 +122,13 @@ static int on_channel(struct demo *d, int i, const char *what)
 
 	if (n < 0 && tool_sock_error() == EINTR)
 		return 0;
-	if (n <= 0 || (c->in_len += (size_t)n) == sizeof(c->in)) {
+	if (n <= 0) {
 		clear_progress(d);
 		tool_error("node %s (pid %d) ended while it should %s", addresses[i], c->p.pid,
 			   what);
 		return -1;
 	}
+	c->in_len += (size_t)n;
 	while ((end = memchr(c->in, '\n', c->in_len)) != NULL) {
 		size_t len = (size_t)(end - c->in);
 
@@ -138,7 +139,11 @@ static int on_channel(struct demo *d, int i, const char *what)
 		if (on_line(d, i) < 0)
 			return -1;
 	}
-	return 0;
+	if (c->in_len < sizeof(c->in))
+		return 0;
+	clear_progress(d);
+	tool_error("node %s (pid %d) says more than a line holds", addresses[i], c->p.pid);
+	return -1;
 }
 
 /* Until every node that was told something has answered. Return: 0, or -1 (said). */
