@@ -186,7 +186,7 @@ static void tell(struct demo *d, int i, const char *line)
 {
 	char text[128];
 
-	fflush(stdout); /* before anybody waits for the answer */
+	(void)tool_flush(); /* before anybody waits for the answer; run() looks for failures */
 	d->c[i].is_waiting = true;
 	snprintf(text, sizeof(text), "%s\n", line);
 	/* If it is gone, answers() finds out. */
@@ -368,7 +368,7 @@ done:
 	printf("demo: sent %" PRIu64 " received %" PRIu64 " lost %" PRIu64 " duplicated %" PRIu64
 	       " reordered %" PRIu64 " kills %" PRIu64 " retransmitted %" PRIu64 "\n",
 	       t.sent, t.received, t.lost, t.duplicated, t.reordered, t.kills, t.retransmitted);
-	if (fflush(stdout) != 0)
+	if (tool_flush() < 0)
 		rc = -1;
 	return rc == 0 && is_good(d, &t) ? TOOL_OK : TOOL_FAILED;
 }

@@ -64,8 +64,7 @@ static int run(struct urds_transport *t, bool dials, const char *local, const ch
 				t->connect->shutdown(e->l);
 				is_shut = true;
 			}
-			(void)urds_poller_wait(poller,
-					       e->may_rx || e->has_ended ? 0 : URDS_SEC(1));
+			(void)urds_poller_wait(poller, e->may_rx || e->has_ended ? 0 : URDS_SEC(1));
 		}
 	}
 	if (e->l->end != URDS_LINK_EOF || e->rx_pos != bytes || ep_bad_bytes > 0)
