@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 #include "demo.h"
 
@@ -71,21 +72,23 @@ static HANDLE job(void)
 static DWORD create(struct demo_process *p, tool_sock channel, const char *self, const char *peer)
 {
 	SECURITY_ATTRIBUTES inherit = {.nLength = sizeof(inherit), .bInheritHandle = TRUE};
-	STARTUPINFOA start = {.cb = sizeof(start), .dwFlags = STARTF_USESTDHANDLES};
-	char exe[MAX_PATH], line[128];
+	STARTUPINFOW start = {.cb = sizeof(start), .dwFlags = STARTF_USESTDHANDLES};
+	static wchar_t exe[1 << 15]; /* the longest path there is */
+	wchar_t line[128];
 	HANDLE in, to = NULL;
 	WSAPROTOCOL_INFOW info;
 	PROCESS_INFORMATION q;
 	DWORD err = 0, n;
 
-	if (!GetModuleFileNameA(NULL, exe, sizeof(exe)) || !CreatePipe(&in, &to, &inherit, 0))
+	if (!GetModuleFileNameW(NULL, exe, sizeof(exe) / sizeof(exe[0])) ||
+	    !CreatePipe(&in, &to, &inherit, 0))
 		return GetLastError();
 	start.hStdInput = in;
 	start.hStdOutput = GetStdHandle(STD_OUTPUT_HANDLE);
 	start.hStdError = GetStdHandle(STD_ERROR_HANDLE);
-	snprintf(line, sizeof(line), "urds demo --node 0 %s %s", self, peer);
+	swprintf(line, sizeof(line) / sizeof(line[0]), L"urds demo --node 0 %hs %hs", self, peer);
 	if (!SetHandleInformation(to, HANDLE_FLAG_INHERIT, 0) ||
-	    !CreateProcessA(exe, line, NULL, NULL, TRUE, CREATE_SUSPENDED, NULL, NULL, &start,
+	    !CreateProcessW(exe, line, NULL, NULL, TRUE, CREATE_SUSPENDED, NULL, NULL, &start,
 			    &q)) {
 		err = GetLastError();
 		goto done;
