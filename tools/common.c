@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,16 +44,29 @@ int tool_usage(const char *fmt, ...)
 	return TOOL_USAGE;
 }
 
+int tool_flush(void)
+{
+	static atomic_flag is_said = ATOMIC_FLAG_INIT;
+
+	errno = 0;
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return 0;
+	if (!atomic_flag_test_and_set(&is_said))
+		tool_error("cannot write to standard output: %s",
+			   errno ? tool_strerror(errno) : "some of it was lost");
+	return -1;
+}
+
 int tool_print(const char *text)
 {
 	fputs(text, stdout);
-	return fflush(stdout) == 0 ? TOOL_OK : TOOL_FAILED;
+	return tool_flush() == 0 ? TOOL_OK : TOOL_FAILED;
 }
 
 int tool_version(void)
 {
 	printf("%s (urds) %s\n", tool_name, urds_version());
-	return fflush(stdout) == 0 ? TOOL_OK : TOOL_FAILED;
+	return tool_flush() == 0 ? TOOL_OK : TOOL_FAILED;
 }
 
 const struct sockaddr *tool_sa(const struct tool_addr *a)

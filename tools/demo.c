@@ -122,12 +122,13 @@ static int on_channel(struct demo *d, int i, const char *what)
 
 	if (n < 0 && tool_sock_error() == EINTR)
 		return 0;
-	if (n <= 0 || (c->in_len += (size_t)n) == sizeof(c->in)) {
+	if (n <= 0) {
 		clear_progress(d);
 		tool_error("node %s (pid %d) ended while it should %s", addresses[i], c->p.pid,
 			   what);
 		return -1;
 	}
+	c->in_len += (size_t)n;
 	while ((end = memchr(c->in, '\n', c->in_len)) != NULL) {
 		size_t len = (size_t)(end - c->in);
 
@@ -138,7 +139,11 @@ static int on_channel(struct demo *d, int i, const char *what)
 		if (on_line(d, i) < 0)
 			return -1;
 	}
-	return 0;
+	if (c->in_len < sizeof(c->in))
+		return 0;
+	clear_progress(d);
+	tool_error("node %s (pid %d) says more than a line holds", addresses[i], c->p.pid);
+	return -1;
 }
 
 /* Until every node that was told something has answered. Return: 0, or -1 (said). */
@@ -181,7 +186,7 @@ static void tell(struct demo *d, int i, const char *line)
 {
 	char text[128];
 
-	fflush(stdout); /* before anybody waits for the answer */
+	(void)tool_flush(); /* before anybody waits for the answer; run() looks for failures */
 	d->c[i].is_waiting = true;
 	snprintf(text, sizeof(text), "%s\n", line);
 	/* If it is gone, answers() finds out. */
@@ -363,7 +368,7 @@ done:
 	printf("demo: sent %" PRIu64 " received %" PRIu64 " lost %" PRIu64 " duplicated %" PRIu64
 	       " reordered %" PRIu64 " kills %" PRIu64 " retransmitted %" PRIu64 "\n",
 	       t.sent, t.received, t.lost, t.duplicated, t.reordered, t.kills, t.retransmitted);
-	if (fflush(stdout) != 0)
+	if (tool_flush() < 0)
 		rc = -1;
 	return rc == 0 && is_good(d, &t) ? TOOL_OK : TOOL_FAILED;
 }

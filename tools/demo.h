@@ -29,16 +29,17 @@
 
 /* ---- demo_process_posix.c, demo_process_windows.c: a node seen from its parent */
 struct demo_process {
-	int pid; /* 0: not started */
-	tool_sock channel;
-	void *handle; /* where the system has one */
+	int pid;	   /* 0: not started */
+	tool_sock channel; /* whoever started it closes it */
+	void *handle;	   /* where the system has one; demo_end() closes it */
 };
 
 /* Return: 0, or -1 (said). */
 int demo_start(struct demo_process *p, const char *self, const char *peer);
 /* Waits for it, and ends it by force after @limit_ns. Return: 0, or -1 and in @how the rest of a sentence. */
 int demo_end(struct demo_process *p, uint64_t limit_ns, char *how, size_t cap);
-/* Of the node: its end of the channel, from the number that it was started with. */
+/* Of the node: its end of the channel, from the number that it was started with. Waits for the parent where that sends it.
+ * TOOL_NO_SOCK: it is gone. */
 tool_sock demo_channel(long long number);
 /* Of the node: DEMO_LAST_RESORT_S begins. */
 void demo_last_resort(void);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The demo's nodes as processes of Windows, in a job, so that they end with their parent. Their channels are connections
- * on loopback.
+ * The demo's nodes as processes of Windows, in a job with their parent, so that they end with it. Their channels are
+ * connections on loopback.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 #include "demo.h"
 
@@ -50,20 +51,20 @@ static bool pair(tool_sock out[2])
 	return true;
 }
 
-/* All that are in it end when the last handle of it goes, which is with this process. */
-static HANDLE job(void)
+/* This process and its nodes, which are born into it: all of them end when the last handle goes, which is with this process.
+ * Where there can be no job in a job: a node whose channel has gone ends by itself, too. */
+static void be_a_job(void)
 {
-	static HANDLE j;
+	static HANDLE job;
 	JOBOBJECT_EXTENDED_LIMIT_INFORMATION limit = {0};
 
-	if (j)
-		return j;
-	j = CreateJobObjectA(NULL, NULL);
+	if (job)
+		return;
+	job = CreateJobObjectA(NULL, NULL);
 	limit.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
-	if (j)
-		SetInformationJobObject(j, JobObjectExtendedLimitInformation, &limit,
-					sizeof(limit));
-	return j;
+	if (job &&
+	    SetInformationJobObject(job, JobObjectExtendedLimitInformation, &limit, sizeof(limit)))
+		AssignProcessToJobObject(job, GetCurrentProcess());
 }
 
 /* The node gets its end of the channel through its standard input, from which demo_channel() reads it. Return: 0, or an
@@ -71,34 +72,32 @@ static HANDLE job(void)
 static DWORD create(struct demo_process *p, tool_sock channel, const char *self, const char *peer)
 {
 	SECURITY_ATTRIBUTES inherit = {.nLength = sizeof(inherit), .bInheritHandle = TRUE};
-	STARTUPINFOA start = {.cb = sizeof(start), .dwFlags = STARTF_USESTDHANDLES};
-	char exe[MAX_PATH], line[128];
+	STARTUPINFOW start = {.cb = sizeof(start), .dwFlags = STARTF_USESTDHANDLES};
+	static wchar_t exe[1 << 15]; /* the longest path there is */
+	wchar_t line[128];
 	HANDLE in, to = NULL;
 	WSAPROTOCOL_INFOW info;
 	PROCESS_INFORMATION q;
 	DWORD err = 0, n;
 
-	if (!GetModuleFileNameA(NULL, exe, sizeof(exe)) || !CreatePipe(&in, &to, &inherit, 0))
+	if (!GetModuleFileNameW(NULL, exe, sizeof(exe) / sizeof(exe[0])) ||
+	    !CreatePipe(&in, &to, &inherit, 0))
 		return GetLastError();
 	start.hStdInput = in;
 	start.hStdOutput = GetStdHandle(STD_OUTPUT_HANDLE);
 	start.hStdError = GetStdHandle(STD_ERROR_HANDLE);
-	snprintf(line, sizeof(line), "urds demo --node 0 %s %s", self, peer);
+	swprintf(line, sizeof(line) / sizeof(line[0]), L"urds demo --node 0 %hs %hs", self, peer);
 	if (!SetHandleInformation(to, HANDLE_FLAG_INHERIT, 0) ||
-	    !CreateProcessA(exe, line, NULL, NULL, TRUE, CREATE_SUSPENDED, NULL, NULL, &start,
-			    &q)) {
+	    !CreateProcessW(exe, line, NULL, NULL, TRUE, 0, NULL, NULL, &start, &q)) {
 		err = GetLastError();
 		goto done;
 	}
-	/* Where there can be no job in a job: a node whose channel has gone ends by itself, too. */
-	AssignProcessToJobObject(job(), q.hProcess);
 	p->handle = q.hProcess;
 	p->pid = (int)q.dwProcessId;
 	if (WSADuplicateSocketW(channel, q.dwProcessId, &info) != 0)
 		err = (DWORD)WSAGetLastError();
 	else if (!WriteFile(to, &info, sizeof(info), &n, NULL))
 		err = GetLastError();
-	ResumeThread(q.hThread);
 	CloseHandle(q.hThread);
 done:
 	CloseHandle(in);
@@ -127,6 +126,7 @@ int demo_start(struct demo_process *p, const char *self, const char *peer)
 		tool_error("cannot make a control channel: %s", tool_strerror(tool_sock_error()));
 		return -1;
 	}
+	be_a_job();
 	err = create(p, ends[1], self, peer);
 	if (err)
 		tool_error("cannot start a process: error %lu", err);

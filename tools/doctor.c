@@ -4,7 +4,6 @@
  */
 #include "doctor.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -100,8 +99,7 @@ static int host(const char *proc, const struct tool_addr *src, bool is_json)
 		tool_json_flag(top, "ok", !d.stops);
 		if (tool_json_print(top, true) != TOOL_OK)
 			return TOOL_FAILED;
-	} else if (fflush(stdout) != 0) {
-		tool_error("cannot write to standard output: %s", tool_strerror(errno));
+	} else if (tool_flush() < 0) {
 		return TOOL_FAILED;
 	}
 	return d.stops ? TOOL_FAILED : TOOL_OK;
@@ -139,10 +137,8 @@ static int show_peer(const struct doctor_peer *p, bool is_json)
 	printf("%s: %s%s: %s\n", p->dest.text, verdicts[p->verdict].text, version, p->text);
 	if (p->remedy)
 		printf("  -> %s\n", p->remedy);
-	if (fflush(stdout) != 0) {
-		tool_error("cannot write to standard output: %s", tool_strerror(errno));
+	if (tool_flush() < 0)
 		return TOOL_FAILED;
-	}
 	return works ? TOOL_OK : TOOL_FAILED;
 }
 

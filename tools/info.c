@@ -320,7 +320,7 @@ static int show_owners(const struct tool_addr *addrs, size_t n)
 		       who.answered ? who.mode : "silent", who.answered ? who.version : "-",
 		       who.program);
 	}
-	return 0;
+	return tool_flush() == 0 ? TOOL_OK : TOOL_FAILED;
 }
 
 int tool_info(int argc, char **argv)
@@ -420,6 +420,8 @@ int tool_info(int argc, char **argv)
 	}
 	if (json)
 		rc = tool_json_print(top, true);
+	else if (tool_flush() < 0)
+		rc = TOOL_FAILED;
 done:
 	free(o.addrs);
 	free(o.instances);

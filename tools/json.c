@@ -4,7 +4,6 @@
  */
 #include "json.h"
 
-#include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,13 +107,10 @@ int tool_json_print(struct json_object *o, bool pretty)
 		    (pretty ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED
 			    : JSON_C_TO_STRING_SPACED);
 	const char *text = json_object_to_json_string_ext(o, flags);
-	bool ok;
 
 	if (!text)
 		got(NULL);
-	ok = printf("%s\n", text) > 0 && fflush(stdout) == 0;
-	if (!ok)
-		tool_error("cannot write to standard output: %s", tool_strerror(errno));
+	printf("%s\n", text);
 	json_object_put(o);
-	return ok ? TOOL_OK : TOOL_FAILED;
+	return tool_flush() == 0 ? TOOL_OK : TOOL_FAILED;
 }

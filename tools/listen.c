@@ -2,7 +2,6 @@
  *
  * urds listen: owns addresses until it is told to end.
  */
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,11 +48,7 @@ static int claim(struct urds_ctx *ctx, const char *text)
 		return -1;
 	}
 	printf("ready %s\n", a.text);
-	if (fflush(stdout) != 0) {
-		tool_error("cannot write to standard output: %s", tool_strerror(errno));
-		return -1;
-	}
-	return 0;
+	return tool_flush();
 }
 
 int tool_listen(int argc, char **argv)

@@ -130,7 +130,8 @@ static void line(struct run *r, struct request *q, uint64_t rtt_ns, const struct
 		printf("      Maybe your kernel does not support rds ping yet\n");
 		r->has_hinted = true;
 	}
-	fflush(stdout); /* whoever reads a pipe wants each line when it comes */
+	if (tool_flush() < 0) /* whoever reads a pipe wants each line when it comes */
+		exit(TOOL_FAILED);
 }
 
 /* The next slot in turn that does not wait, else the one that has waited longest. */

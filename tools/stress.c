@@ -13,7 +13,7 @@ static int real_time(struct stress_run *r)
 
 	if (!why)
 		return 0;
-	tool_error("no real-time scheduling (-R): %s have the active side leave -R out", why);
+	tool_error("no real-time scheduling (-R): %s, or have the active side leave -R out", why);
 	return -1;
 }
 
@@ -39,6 +39,8 @@ static int dots(struct stress_run *r)
 		if (atomic_load(&r->failed_tid) || tool_ends_noted())
 			break;
 		stress_say(".");
+		if (tool_flush() < 0)
+			return -1;
 	}
 	if (atomic_exchange(&r->has_open_line, false))
 		stress_say("\n");

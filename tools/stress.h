@@ -112,13 +112,14 @@ int stress_tasks_open(struct stress_run *r);
 int stress_tasks_start(struct stress_run *r);
 void stress_tasks_end(struct stress_run *r);
 
-/* stress_cpu_linux.c, stress_cpu_windows.c: what is asked of the processors. Return: NULL, or why not. */
+/* stress_cpu_linux.c, stress_cpu_windows.c: what is asked of the processors. Return: NULL, or why not, which is
+ * good until the next call. */
 /* Those that this process may use. Caller frees *@which. */
 const char *stress_cpus(unsigned **which, unsigned *n);
 /* From here on @t runs there, and only when nothing else wants to. @clock: of its processor time, while it is not joined. */
 const char *stress_cpu_leave(pthread_t t, unsigned cpu, uintptr_t *clock);
 uint64_t stress_cpu_ns(uintptr_t clock);
-/* Real-time scheduling; @has_soakers: with -c. */
+/* Real-time scheduling; @has_soakers: with -c. The reason says what to do here, and ends without a stop. */
 const char *stress_real_time(bool has_soakers);
 
 /* Times of all processors in units of the system's, and interrupts, since it started. */

@@ -14,6 +14,7 @@
 #define OPTIONS_WAIT_NS 5000000000ull /* for the options of one that connected */
 #define TICK_NS 100000000u	      /* not every system's wait is ended by Ctrl-C */
 #define RETRY_NS 1000000000u
+#define GO_WAIT_NS 30000000000ull /* for the start: by then the other side has opened its tasks */
 
 static void encode(uint8_t *p, const struct stress_opts *o)
 {
@@ -180,17 +181,21 @@ int stress_connect(struct stress_run *r)
 	quad(o->send_addr, text);
 	printf("connecting to %s:%u", text, o->port);
 	for (;;) {
-		fflush(stdout);
+		if (tool_flush() < 0)
+			return -1;
 		s = tcp_bound(o->recv_addr, 0);
 		err = s == TOOL_NO_SOCK ? 0 : dial(s, &to);
 		if (!err)
 			break;
 		tool_sock_close(s);
+		if (tool_ends_noted()) {
+			stress_say("\n");
+			return -1;
+		}
 		if (!has_failed)
 			printf(": %s%s", tool_strerror(err), left ? " - retrying" : "");
 		has_failed = true;
-		if (!left || tool_ends_noted() ||
-		    (err != ECONNREFUSED && err != EHOSTUNREACH && err != ENETUNREACH)) {
+		if (!left || (err != ECONNREFUSED && err != EHOSTUNREACH && err != ENETUNREACH)) {
 			stress_say("\n");
 			tool_error(
 				"connect(%s) failed: is 'urds stress' waiting there, at port %u?",
@@ -198,7 +203,7 @@ int stress_connect(struct stress_run *r)
 			return -1;
 		}
 		left--;
-		fflush(stdout);
+		(void)tool_flush();
 		tool_poll(NULL, 0, RETRY_NS);
 		printf(".");
 	}
@@ -240,6 +245,12 @@ static const char *receive_options(tool_sock s, struct stress_opts *o)
 	return stress_check(o);
 }
 
+/* Of the host or this process, and not of one connection: the next try would fail too. */
+static bool is_lack(int err)
+{
+	return err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM;
+}
+
 int stress_accept(struct stress_run *r)
 {
 	struct stress_opts own = r->o;
@@ -259,12 +270,17 @@ int stress_accept(struct stress_run *r)
 	}
 	stress_say("waiting for incoming connection on %s:%u\n", quad(own.recv_addr, text),
 		   own.port);
-	while (!tool_ends_noted()) {
+	while (!tool_ends_noted() && tool_flush() == 0) {
 		if (tool_poll(&in, 1, TICK_NS) <= 0)
 			continue;
 		r->control = tool_sock_accept(in.fd, &sa);
-		if (r->control == TOOL_NO_SOCK)
-			continue;
+		if (r->control == TOOL_NO_SOCK) {
+			if (!is_lack(tool_sock_error()))
+				continue; /* it has gone again */
+			tool_error("cannot accept a connection: %s; raise the limit, or end others",
+				   tool_strerror(tool_sock_error()));
+			break;
+		}
 		r->self.s_addr = htonl(own.recv_addr ? own.recv_addr : local(r->control));
 		quad(ntohl(sa.sin_addr.s_addr), from);
 		r->o = own;
@@ -278,8 +294,9 @@ int stress_accept(struct stress_run *r)
 			tool_sock_close(in.fd);
 			return 0;
 		}
-		tool_error("ignored a connection from %s:%u: %s; still waiting", from,
-			   ntohs(sa.sin_port), why);
+		if (!tool_ends_noted())
+			tool_error("ignored a connection from %s:%u: %s; still waiting", from,
+				   ntohs(sa.sin_port), why);
 		tool_sock_close(r->control);
 		r->control = TOOL_NO_SOCK;
 	}
@@ -331,7 +348,7 @@ static int read_go(struct stress_run *r, uint8_t *go)
 {
 	const char *why = NULL;
 
-	if (read_all(r->control, go, 1, UINT64_MAX, &why) == 0)
+	if (read_all(r->control, go, 1, tool_now_ns() + GO_WAIT_NS, &why) == 0)
 		return 0;
 	if (!tool_ends_noted())
 		tool_error("no start of the test: %s; see what the other side says", why);

@@ -78,7 +78,7 @@ const char *stress_real_time(bool has_soakers)
 
 	if (sched_setscheduler(0, SCHED_RR, &p) == 0)
 		return NULL;
-	snprintf(why, sizeof(why), "%s; it needs privilege here too;", strerror(errno));
+	snprintf(why, sizeof(why), "%s; start this with privilege, too", strerror(errno));
 	return why;
 }
 

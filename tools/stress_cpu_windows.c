@@ -69,17 +69,20 @@ const char *stress_real_time(bool has_soakers)
 {
 	HANDLE self = GetCurrentProcess();
 	DWORD before = GetPriorityClass(self);
+	static char why[64];
 
 	if (has_soakers)
 		return "on Windows it is the whole process that gets it, so that -c cannot give way to others; "
-		       "leave -c out, or";
-	if (!SetPriorityClass(self, REALTIME_PRIORITY_CLASS))
-		return last_error();
+		       "leave -c out";
+	if (!SetPriorityClass(self, REALTIME_PRIORITY_CLASS)) {
+		snprintf(why, sizeof(why), "%s; start this as an administrator, too", last_error());
+		return why;
+	}
 	if (GetPriorityClass(self) == REALTIME_PRIORITY_CLASS)
 		return NULL;
 	/* A user without the privilege gets less, and no error. */
 	SetPriorityClass(self, before);
-	return "Windows gave less, for it needs privilege here too; start this as an administrator, or";
+	return "Windows gave less; start this as an administrator, too";
 }
 
 /* Interrupts, and the time of these and of what they put off: Windows counts it as the kernel's. */

@@ -64,6 +64,7 @@ int stress_perf_header(struct stress_run *r)
 		printf(",%s:%s", name, strstr(name, "_bytes") ? "bytes" : "count");
 	}
 	printf(",user:percent,system:percent,idle:percent,irq:percent,intr:count\n");
+	(void)tool_flush();
 	tool_out_unlock();
 	return 0;
 }
@@ -97,6 +98,7 @@ int stress_perf_row(struct stress_run *r, const struct stress_rates *n)
 	       share(b->system, a->system, a, b), share(b->idle, a->idle, a, b),
 	       share(b->irq, a->irq, a, b),
 	       b->intr > a->intr ? (double)(b->intr - a->intr) / s : 0.0);
+	(void)tool_flush();
 	tool_out_unlock();
 	p->last = p->now;
 	return 0;

@@ -23,6 +23,7 @@ void stress_say(const char *fmt, ...)
 	va_start(ap, fmt);
 	vprintf(fmt, ap);
 	va_end(ap);
+	(void)tool_flush();
 	tool_out_unlock();
 }
 
@@ -138,6 +139,7 @@ void stress_params(const struct stress_opts *o)
 	if (o->alignment)
 		printf(" align=%u", o->alignment);
 	printf("%s\n\n", has_any ? "" : " (defaults)");
+	(void)tool_flush();
 	tool_out_unlock();
 }
 
@@ -152,7 +154,8 @@ int stress_watch(struct stress_run *r)
 
 	if (header(r) < 0)
 		return 1;
-	while (!peer_ended && next < end && !tool_ends_noted() && !atomic_load(&r->failed_tid)) {
+	while (!peer_ended && next < end && !tool_ends_noted() && !atomic_load(&r->failed_tid) &&
+	       tool_flush() == 0) {
 		next += SECOND_NS;
 		peer_ended = stress_peer_ended(r, next);
 		if (tool_now_ns() < next)
@@ -173,6 +176,8 @@ int stress_watch(struct stress_run *r)
 	average(r, &first, &now);
 	if (r->o.wants_histogram)
 		histogram(r);
+	if (tool_flush() < 0)
+		return 1;
 	tid = atomic_load(&r->failed_tid);
 	if (tid) {
 		tool_error("child pid %d exited with status 1", tid);

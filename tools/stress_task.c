@@ -95,6 +95,7 @@ static int bogus(struct stress_task *t, const struct header *want, const struct 
 	row("to_port", want->to_port, got->to_port, false);
 	row("index", want->index, got->index, false);
 	row("op", want->op, got->op, false);
+	(void)tool_flush();
 	tool_out_unlock();
 	tool_error("header from %s:%u to id %u bogus", inet_ntop(AF_INET, &a, text, sizeof(text)),
 		   want->from_port, t->id);

@@ -37,7 +37,7 @@ typedef int tool_sock;
 /* The command that lists the addresses of this host. */
 extern const char tool_lists_addresses[];
 
-/* Before anything else, once. */
+/* Before anything else, once. Ends us if there can be no start. */
 void tool_system_init(void);
 
 /* The command that @argv0 names: without folders, and without ".exe". */
@@ -56,7 +56,7 @@ bool tool_ends_noted(void);
 /* Is standard output one that understands escape sequences? */
 bool tool_is_terminal(void);
 
-/* Several calls of printf() as one: nothing of another thread's comes between, and all of it goes out at the end. */
+/* Several calls of printf() as one: nothing of another thread's comes between. */
 void tool_out_lock(void);
 void tool_out_unlock(void);
 

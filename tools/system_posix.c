@@ -3,6 +3,7 @@
  * The system is POSIX, with the few things that Linux adds.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,14 @@
 
 const char tool_lists_addresses[] = "ip address";
 
+/* A socket of ours would take the number of a standard stream that was closed, and what is printed would go to the peer.
+ * What stands there instead fails as the closed one would. */
 void tool_system_init(void)
 {
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+			_exit(1);
 }
 
 const char *tool_base_name(char *buf, size_t cap, const char *argv0)
@@ -58,9 +65,10 @@ static void on_signal(int sig)
 	has_ended = sig;
 }
 
+/* Output that is interrupted goes on: the C library would drop it. Waiting for descriptors ends all the same. */
 static void note(const int *sigs, size_t n, int flags)
 {
-	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = flags};
+	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = SA_RESTART | flags};
 
 	while (n--)
 		sigaction(*sigs++, &sa, NULL);
@@ -98,7 +106,6 @@ void tool_out_lock(void)
 
 void tool_out_unlock(void)
 {
-	fflush(stdout);
 	funlockfile(stdout);
 }
 

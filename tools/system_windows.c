@@ -103,7 +103,6 @@ void tool_out_lock(void)
 
 void tool_out_unlock(void)
 {
-	fflush(stdout);
 	_unlock_file(stdout);
 }
 

@@ -29,6 +29,10 @@ extern const char *tool_name; /* "urds cat", "rds-ping": starts every message */
 /* "NAME: message" on stderr. */
 void tool_error(const char *fmt, ...) __attribute__((format(TOOL_PRINTF, 1, 2)));
 
+/* What was printed goes out. Blocks as the reader does. Return: 0, or -1 (said the first time) if this, or anything printed
+ * before, did not. */
+int tool_flush(void);
+
 /* For --help and --version: prints to stdout, returns the exit code. */
 int tool_print(const char *text);
 int tool_version(void);

@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """urds demo."""
+import ctypes
+import fcntl
 import os
 import re
 import signal
 import socket
+import struct
+import subprocess
+import termios
 import time
 
 import urdstest as t
@@ -92,6 +97,42 @@ def test_time_limit():
     pid = int(p.expect(r"is pid (\d+), ").group(1))
     os.kill(pid, signal.SIGSTOP)
     check(p.end() == 1 and "--time-limit" in p.err, p)
+
+
+def unread(pid):
+    """The most bytes that wait at one of its sockets."""
+    PIDFD_GETFD = 438
+    process = os.pidfd_open(pid)
+    most = 0
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        if os.readlink(f"/proc/{pid}/fd/{fd}").startswith("socket:"):
+            ours = ctypes.CDLL(None, use_errno=True).syscall(PIDFD_GETFD, process, int(fd), 0)
+            if ours < 0:
+                raise t.Skip("another's descriptors cannot be looked at here: " + os.strerror(ctypes.get_errno()))
+            most = max(most, struct.unpack("i", fcntl.ioctl(ours, termios.FIONREAD, bytes(4)))[0])
+            os.close(ours)
+    os.close(process)
+    return most
+
+
+def test_parent_that_stood_still_goes_on():
+    # What the nodes said meanwhile is more than one line holds.
+    p = t.Proc("demo", "--messages", 10000000, "--time-limit", 100)
+    p.expect("^demo: ping 127.0.0.2 -> 127.0.0.1: 10 of 10")
+    p.freeze()
+    t.until(lambda: unread(p.pid) > 600, "the nodes say nothing")
+    p.signal(signal.SIGCONT)
+    t.until(lambda: p.p.poll() is not None or unread(p.pid) < 200, "nothing is read")
+    p.signal(signal.SIGINT)
+    check(p.end() == 1 and "interrupted" in p.err, p)
+
+
+def test_output_that_goes_nowhere_is_an_error():
+    with open("/dev/full", "w") as full:
+        p = t.run("demo", "--messages", 1000, stdout=full, limit=60)
+    check(p.rc == 1 and "cannot write to standard output: No space left" in p.err, p)
+    p = t.run("demo", "--messages", 1000, preexec_fn=lambda: os.close(1), stdout=subprocess.DEVNULL, limit=60)
+    check(p.rc == 1 and "cannot write to standard output: Bad file descriptor" in p.err, p)
 
 
 def test_bad_input():

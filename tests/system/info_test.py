@@ -336,6 +336,14 @@ def test_rds_info_is_the_same():
     check(p.err_lines == ["rds-info: Unable get statistics: Protocol not available"], p)
 
 
+def test_output_that_goes_nowhere_is_an_error():
+    t.listen("127.9.0.1")
+    for args in ("127.9.0.1",), ("--json", "127.9.0.1"), ("--owners",):
+        with open("/dev/full", "w") as full:
+            p = t.run("info", *args, stdout=full)
+        check(p.rc == 1 and p.err_lines[-1] == "urds info: cannot write to standard output: No space left on device", p)
+
+
 def test_bad_option_prints_the_list():
     p = t.run("-x", name=t.link("rds-info"))
     check(p.rc == 1 and p.err_lines[0] == "rds-info: Invalid option '-x'", p)

@@ -152,6 +152,13 @@ def test_bad_values():
         check(p.rc == 1 and words in p.err and not p.out, p)
 
 
+def test_output_that_goes_nowhere_ends_it():
+    t.listen("127.9.0.2")
+    with open("/dev/full", "w") as full:
+        p = t.run("ping", "-I", "127.9.0.1", "127.9.0.2", stdout=full)
+    check(p.rc == 1 and p.err == "urds ping: cannot write to standard output: No space left on device", p)
+
+
 def test_help_and_version():
     for arg in ("--help", "--version"):
         p = t.run("ping", arg)

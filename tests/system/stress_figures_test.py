@@ -5,6 +5,7 @@ import ctypes
 import os
 import resource
 import signal
+import socket
 import time
 
 import urdstest as t
@@ -146,6 +147,15 @@ def test_independent_peer_asks_for_real_time():
         check(peer.control.recv(1) == b"", "the control connection is still there")
     finally:
         peer.close()
+
+
+def test_options_without_a_start_end_it():
+    # Half a minute.
+    p = t.Proc("stress", "-r", "127.9.0.3")
+    p.expect("^waiting")
+    with socket.create_connection(("127.9.0.3", 4000), source_address=("127.9.0.4", 0)) as s:
+        s.sendall(Peer("127.9.0.4", "127.9.0.3").options())
+        check(p.end(60 * t.SLOW) == 1 and "no start of the test: it sent nothing in time" in p.err, p)
 
 
 t.main(globals())

@@ -3,9 +3,12 @@
 """urds stress and rds-stress."""
 import errno
 import json
+import os
 import re
+import resource
 import signal
 import socket
+import subprocess
 
 import urdstest as t
 from stresspeer import Peer
@@ -199,6 +202,61 @@ def test_reset_breaks_the_connection():
         t.until(lambda: any(ROW.match(l) and int(ROW.match(l).group(2)) > 0 for l in a.lines[n + 1:]), str(a))
     a.signal(signal.SIGINT)
     check(a.end() == 0 and p.end() == 0 and not a.err and not p.err, a, p)
+
+
+def test_output_that_goes_nowhere_ends_it():
+    with open("/dev/full", "w") as full:
+        for args in (("-r", B), ("-s", B, "-r", A)):
+            p = t.run("stress", *args, stdout=full)
+            check(p.rc == 1 and p.err == "urds stress: cannot write to standard output: No space left on device", p)
+
+
+def short_files():
+    """For a new process: a file that is as long as it may be is an error, and no signal."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
+
+
+def test_output_that_goes_nowhere_later_ends_both_sides():
+    with open(t.tempdir() + "/short", "w") as short:
+        p = passive()
+        a = active(stdout=short, preexec_fn=short_files)
+        check(a.end() == 1 and a.err == "urds stress: cannot write to standard output: File too large", a)
+        check(p.end() == 0 and not p.err, p)
+
+
+def test_closed_output_is_no_socket():
+    """What is printed does not go to the other side."""
+    with socket.create_server((B, 4000)) as s:
+        p = t.Proc("stress", "-s", B, "-r", A, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(1))
+        check(p.end() == 1 and p.err == "urds stress: cannot write to standard output: Bad file descriptor", p)
+        s.setblocking(False)
+        try:
+            check(s.accept()[0].recv(100) == b"", p)
+        except BlockingIOError:
+            pass
+
+
+def test_too_few_descriptors_are_said():
+    p = t.Proc("stress", "-r", B)
+    p.expect("^waiting")
+    resource.prlimit(p.pid, resource.RLIMIT_NOFILE, (0, 0))
+    with socket.create_connection((B, 4000)):
+        check(p.end() == 1 and "cannot accept a connection: Too many open files" in p.err, p)
+
+
+def test_interrupt_before_there_is_a_connection():
+    with open(t.tempdir() + "/retrying", "w+") as out:
+        a = active("--connect-retries", 100, stdout=out)
+        t.until(lambda: os.pread(out.fileno(), 1000, 0).endswith(b" - retrying"), str(a))
+        a.signal(signal.SIGINT)
+        check(a.end() == 0 and not a.err, a)
+    # One that has sent half of its options.
+    p = passive()
+    with socket.create_connection((B, 4000)) as s:
+        s.sendall(Peer(A, B).options()[:30])
+        p.signal(signal.SIGINT)
+        check(p.end() == 0 and not p.err, p)
 
 
 def test_usage_errors():

@@ -266,6 +266,12 @@ def test_demo():
     check(p.rc == 1 and "received 1999 lost 1 " in p.lines[-1], p)
 
 
+def test_demo_from_a_folder_of_any_name():
+    os.makedirs(path("f\u00f6lder \u65e5\u672c"))
+    p = wine("demo", "--messages", 20000, "--time-limit", 50, exe=shutil.copy(t.URDS, path("f\u00f6lder \u65e5\u672c/urds.exe")))
+    check(p.rc == 0 and "sent 20000 received 20000 lost 0 " in p.lines[-1], p)
+
+
 def endless_demo():
     p = Wine("demo", "--messages", 100000000, "--time-limit", 100)
     p.expect("^demo: ping 127.0.0.2 -> 127.0.0.1: 10 of 10")
@@ -437,8 +443,14 @@ def what_is_not_there_is_said():
         check(p.rc == rc and words in p.err, p, f"status {p.rc}, expected {rc} and {words!r}")
 
 
+def output_that_goes_nowhere_ends_it():
+    for args in ["stress", "-r", THREE], ["demo", "--messages", 1000, "--time-limit", 50]:
+        p = wine(*args, stdout="/dev/full")
+        check(p.rc == 1 and "cannot write to standard output: " in p.err, p)
+
+
 def test_stress_ends_early_or_after_its_time():
-    at_once(corrupted_byte_is_reported, second_ctrl_c_ends_at_once, ctrl_c_while_nobody_comes, what_is_left_over_is_measured,
+    at_once(output_that_goes_nowhere_ends_it, corrupted_byte_is_reported, second_ctrl_c_ends_at_once, ctrl_c_while_nobody_comes, what_is_left_over_is_measured,
             what_is_not_there_is_said)
 
 
