@@ -250,20 +250,24 @@ class Mesh:
 
     def __init__(self, net, ends, every):
         self.net, self.ends, self.every = net, ends, every
-        self.hits = {name: 0 for name in ends}
+        self.hits = {name: 0 for name in ends}  # while they had something to say
         self.guest_kills = 0
         self.guest = net.guest(['sh', '-c', f'while echo 4194304 > /proc/sys/net/rds/tcp/rds_tcp_sndbuf; do echo killed; '
                                 f'sleep {every}; done'])
 
     def run(self, programs):
-        """Until one of the programs ends, or all have everything."""
+        """Until the one of PROGRAMS that tells for each two nodes has everything, or one has ended."""
         before = self.guest.output.count('killed')
+
+        def at_work():
+            return [name for name, p in programs.items() if p.is_running() and 'complete' not in p.output]
+
         try:
-            while all(p.is_running() for p in programs) and not all('complete' in p.output for p in programs):
-                time.sleep(random.uniform(0.1, 0.4) * self.every)
-                name = min(self.hits, key=lambda x: (self.hits[x], random.random()))
+            while names := at_work():
+                time.sleep(random.uniform(0.3, 1.2) / len(names) * self.every)
+                name = min(names, key=lambda x: (self.hits[x], random.random()))
                 a, b = self.ends[name]
-                if self.net.kill_host_connections('src', host_of(a), 'and', 'dst', host_of(b)) > 0:
+                if self.net.kill_host_connections('src', host_of(a), 'and', 'dst', host_of(b)) > 0 and name in at_work():
                     self.hits[name] += 1
         finally:
             self.guest.stop()
@@ -291,7 +295,7 @@ def mixed():
 
 
 def mixed_in(net, prefix, order, family):
-    n, big, empty, kills = (10000, 40, 100, 12) if FULL else (2000, 8, 20, 3)
+    n, big, empty, kills = (10000, 40, 100, 12) if FULL else (2000, 8, 20, 2)
     start = time.monotonic()
     # The kernel's address is between ours, and both talk to the same one.
     here, there = Case(net, order, family), Case(net, 'below' if order == 'above' else 'above', family)
@@ -322,7 +326,7 @@ def mixed_in(net, prefix, order, family):
     kernels = [c.peer('exchange', *args, timeout=630) for c in (here, there)]
     native.wait_line('ready', 10)
     ready = time.monotonic()
-    mesh.run([native, windows])
+    mesh.run({'native-kernel': kernels[0], 'wine-kernel': kernels[1], 'native-wine': windows})
     try:
         got = [verdict(p, 630, of) for p, of in
                ((native, f'peer {here.theirs}'), (native, f'peer {port_of(there.me, there.port + 1)}'), (kernels[0], 'done'),
@@ -347,7 +351,8 @@ def mixed_in(net, prefix, order, family):
            f'in {took:.1f} s after {ready - start:.1f} s; RETRANSMITTED {by_name}; {"; ".join(said)}')
     assert got == [[n, n, 0, 0, 0, 0]] * 6, got
     assert min(*mesh.hits.values(), mesh.guest_kills) >= kills, f'too few kills before the end: {mesh.hits}'
-    assert len(by_name) == 6, f'no replays in some direction: {by_name}'
+    # A kernel replays little in a short run, so that counts for each two then.
+    assert len(by_name if FULL else {frozenset(ends) for ends in again}) == (6 if FULL else 3), f'no replays between some: {by_name}'
 
 
 # ---- restarts

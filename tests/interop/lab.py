@@ -375,8 +375,9 @@ class Lab:
         self.run_guest(['sh', '-c', f'tc qdisc {how}'], guest=guest)
 
     def slow_lo(self, mbit):
-        """What programs on this machine send each other takes its time (0: no longer)."""
-        how = f'add dev lo root tbf rate {mbit}mbit burst 256kb limit 4mb' if mbit else 'del dev lo root'
+        """What programs on this machine send each other takes its time (0: no longer).  What waits is of connections that may
+        be gone, so it is little: long messages have to get through between kills."""
+        how = f'add dev lo root tbf rate {mbit}mbit burst 256kb limit 1mb' if mbit else 'del dev lo root'
         self.run_host(['tc', 'qdisc', *how.split()])
 
     def link(self, up):
