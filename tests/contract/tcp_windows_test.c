@@ -142,6 +142,75 @@ static void in_place_has_a_bound(void)
 	end();
 }
 
+static _Atomic bool is_over;
+
+static void spin(void *arg)
+{
+	SetThreadAffinityMask(GetCurrentThread(), 1);
+	while (!atomic_load(&is_over))
+		;
+}
+
+static _Atomic(struct ep *) to_fill;
+
+/* Starts what is under way then, and comes to nothing on a busy processor. */
+static void fill(void *arg)
+{
+	SetThreadAffinityMask(GetCurrentThread(), 1);
+	while (!atomic_load(&is_over)) {
+		struct ep *e = atomic_load(&to_fill);
+
+		while (e && ep_tx(e, 1 << 20, 4) > 0)
+			;
+		if (e)
+			atomic_store(&to_fill, NULL);
+		Sleep(1);
+	}
+}
+
+/* Nor does what is under way when it is closed get into the connection whose socket has its number next. */
+static void a_closed_link_sends_no_more(void)
+{
+	struct urds_thread spinner[3] = {{0}}, filler = {0};
+	struct ep *x, *y, *next, *other;
+
+	begin(NULL);
+	atomic_store(&is_over, false);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(urds_thread_start(&spinner[i], "spinner", spin, NULL), 0);
+	CHECK_EQ(urds_thread_start(&filler, "filler", fill, NULL), 0);
+	for (int i = 0; i < 15; i++) {
+		static uint8_t got[1 << 16];
+		SOCKET fd;
+
+		join(&x, &y);
+		atomic_store(&to_fill, x);
+		WAIT_FOR(!atomic_load(&to_fill));
+		fd = socket_of(y);
+		/* Room: the thread that started the send is told. */
+		while (recv(fd, (char *)got, sizeof(got), 0) > 0)
+			;
+		ep_close(x, URDS_CLOSE_NOW);
+		join(&next, &other);
+		CHECK_EQ(ep_tx(next, 1000, 1), 1000);
+		WAIT_FOR((ep_drain(other), other->rx_pos >= 1000));
+		Sleep(20);
+		(void)urds_poller_wait(poller, 0);
+		other->may_rx = true;
+		ep_drain(other);
+		CHECK_EQ(other->rx_pos, 1000);
+		CHECK_EQ(ep_bad_bytes, 0);
+		finish(next);
+		WAIT_FOR(!x->l);
+		ep_free(x);
+	}
+	atomic_store(&is_over, true);
+	for (int i = 0; i < 3; i++)
+		urds_thread_join(&spinner[i]);
+	urds_thread_join(&filler);
+	end();
+}
+
 /* A packet that the system owes us and does not bring. */
 static void the_end_does_not_wait_for_ever(void)
 {
@@ -163,6 +232,7 @@ int main(int argc, char **argv)
 	T_RUN(a_quiet_link_costs_no_call);
 	T_RUN(who_waited_may_end);
 	T_RUN(in_place_has_a_bound);
+	T_RUN(a_closed_link_sends_no_more);
 	T_RUN(the_end_does_not_wait_for_ever);
 	T_RUN(names_and_sources);
 	return t_done();

@@ -14,7 +14,6 @@
 #define PIECES 64
 #define COPY_MAX (1u << 30)
 #define IN_PLACE_MAX (256u << 10)
-#define STATUS_NOT_YET 0x103 /* in an OVERLAPPED: STATUS_PENDING */
 
 /* A place in the caller's pieces. */
 struct cursor {
@@ -163,9 +162,7 @@ static enum urds_rx_how ended(struct tcp_link *l)
 /* The receive that waits has not been done: there is nothing. No call is needed to know. */
 static bool is_quiet(struct tcp_link *l)
 {
-	const volatile uint64_t *status = &l->sys.rx.overlapped[0];
-
-	return atomic_load(&l->sys.is_armed) && *status == STATUS_NOT_YET &&
+	return atomic_load(&l->sys.is_armed) && urds_tcp_op_waits(&l->sys.rx) &&
 	       !atomic_load(&l->is_broken);
 }
 

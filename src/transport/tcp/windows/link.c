@@ -7,8 +7,12 @@
 
 #include <assert.h>
 
+#include "platform/clock.h"
 #include "platform/errno.h"
 #include "platform/windows/win.h"
+
+/* How long a send may take to be cancelled. */
+#define STOP_NS URDS_MS(200)
 
 void urds_tcp_op_begin(struct tcp_link *l)
 {
@@ -183,6 +187,23 @@ void urds_tcp_link_shutdown(struct urds_link *base)
 	urds_lock_release(&l->lock);
 }
 
+/* What is sent under way is over before the socket is closed. Wine does the rest of a send in the thread that started it,
+ * when that gets its turn, by the number of the socket: on a closed one's that would be the next connection. Under the
+ * link's lock. */
+static void stop_sends(struct tcp_link *l)
+{
+	struct tcp_link_ops *o = &l->sys;
+	urds_ns until = urds_clock_ns() + STOP_NS;
+
+	for (unsigned i = 0; i < o->send_n; i++) {
+		struct urds_poll_op *op = &o->send[(o->send_first + i) % TCP_SENDS].op;
+
+		(void)CancelIoEx((HANDLE)l->fd, (OVERLAPPED *)(void *)op->overlapped);
+		while (urds_tcp_op_waits(op) && urds_clock_ns() < until)
+			Sleep(1);
+	}
+}
+
 void urds_tcp_link_close(struct urds_link *base, enum urds_close_how how)
 {
 	struct tcp_link *l = urds_tcp_link_of(base);
@@ -192,7 +213,8 @@ void urds_tcp_link_close(struct urds_link *base, enum urds_close_how how)
 	atomic_store_explicit(&l->is_closed, true, memory_order_release);
 	if (how == URDS_CLOSE_RESET)
 		urds_tcp_sock_no_linger(l->fd);
-	/* Ends what is under way; the packets come. */
+	stop_sends(l);
+	/* Ends the receive that waits; the packets come. */
 	urds_tcp_sock_close(l->fd);
 	l->fd = INVALID_SOCKET;
 	urds_lock_release(&l->lock);
