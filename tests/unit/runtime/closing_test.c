@@ -146,6 +146,38 @@ static void call__that_sends(void)
 	two_close();
 }
 
+/* Who sees that there is a descriptor, only just made, sees which. */
+static void *fill_it(void *arg)
+{
+	struct worker *w = arg;
+
+	while (!atomic_load(&w->stop))
+		EXPECT(send4(w->s, "x", 1, MSG_DONTWAIT, ip_a, 4000) == 1 || errno == EAGAIN ||
+			       errno == ENOBUFS || errno == EBADF,
+		       errno);
+	return NULL;
+}
+
+static void descriptor__is_made_beside_messages(void)
+{
+	two_open();
+	for (unsigned i = 0; i < 1500; i++) {
+		struct worker w = {.s = sock_at(ca, ip_a, 4000)};
+		struct pollfd p = {.events = POLLIN};
+
+		CHECK(w.s);
+		start(&w, fill_it);
+		p.fd = urds_fd(w.s);
+		CHECK(p.fd >= 0);
+		CHECK_EQ(poll(&p, 1, (int)(20000 * slow())), 1);
+		atomic_store(&w.stop, true);
+		pthread_join(w.id, NULL);
+		CHECK_THREADS();
+		CHECK_EQ(urds_close(w.s), 0);
+	}
+	two_close();
+}
+
 /* A descriptor of a socket that is closed meanwhile is not watched for ever. */
 static void *ask_for_fd(void *arg)
 {
@@ -373,6 +405,42 @@ static void context__is_shut_down_by_several_threads(void)
 	}
 }
 
+/* Timeouts that another thread sets are whole, and hold from the next wait on. */
+static void *set_times(void *arg)
+{
+	struct worker *w = arg;
+	struct linger l = {.l_onoff = 1, .l_linger = 1};
+
+	for (; !atomic_load(&w->stop); w->n++) {
+		EXPECT(set_timeo(w->s, SO_RCVTIMEO, 1 + w->n % 2) == 0, errno);
+		EXPECT(set_timeo(w->s, SO_SNDTIMEO, 1 + w->n % 2) == 0, errno);
+		EXPECT(urds_setsockopt(w->s, SOL_SOCKET, SO_LINGER, &l, sizeof l) == 0 ||
+			       errno == EBADF,
+		       errno);
+	}
+	return NULL;
+}
+
+static void options__are_set_beside_calls(void)
+{
+	struct worker w = {0};
+	char m[8];
+
+	two_open();
+	w.s = sock_at(ca, ip_a, 4000);
+	CHECK(w.s && set_timeo(w.s, SO_RCVTIMEO, 1) == 0);
+	start(&w, set_times);
+	for (unsigned i = 0; i < 100; i++) {
+		CHECK_ERR(urds_recv(w.s, m, sizeof m, 0), ETIMEDOUT);
+		CHECK_EQ(send4(w.s, "x", 1, 0, ip_b, 4000), 1);
+	}
+	atomic_store(&w.stop, true);
+	pthread_join(w.id, NULL);
+	CHECK_THREADS();
+	CHECK(w.n > 0);
+	two_close();
+}
+
 int main(int argc, char **argv)
 {
 	own_network();
@@ -382,10 +450,12 @@ int main(int argc, char **argv)
 	T_RUN(call__that_waits_for_events);
 	T_RUN(call__that_receives);
 	T_RUN(call__that_sends);
+	T_RUN(descriptor__is_made_beside_messages);
 	T_RUN(descriptor__is_asked_for_beside_the_close);
 	T_RUN(context__that_was_shut_down);
 	T_RUN(context__is_shut_down_in_progress);
 	T_RUN(context__is_shut_down_beside_all_calls);
 	T_RUN(context__is_shut_down_by_several_threads);
+	T_RUN(options__are_set_beside_calls);
 	return t_done();
 }
