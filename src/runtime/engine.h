@@ -327,7 +327,7 @@ void engine_leave(struct urds_ctx *e);
 /* Ends threads and connections, when all calls are out: flushes for up to @flush_ns. Return: 0, or -URDS_EBADF: somebody does
  * that already, or has. */
 int engine_free(struct urds_ctx *e, urds_ns flush_ns);
-/* Starts the loop thread if it does not run. 0 or negative. */
+/* Starts the threads that do not run. 0 or negative: -URDS_EBADF: the context ends. */
 int engine_start(struct urds_ctx *e);
 
 /* ---- nodes.c */
