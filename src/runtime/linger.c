@@ -63,7 +63,6 @@ int sock_linger(struct urds_sock *s, urds_ns deadline)
 	int rc;
 
 	sock_shut(s);
-	flush_dirty(s->e, URDS_NEVER);
 	do {
 		struct hurry a = {.node = s->node};
 		urds_ns until = deadline;
