@@ -152,7 +152,7 @@ static void *fill_it(void *arg)
 	struct worker *w = arg;
 
 	while (!atomic_load(&w->stop))
-		EXPECT(send4(w->s, "x", 1, MSG_DONTWAIT, ip_a, 4000) == 1 || errno == EAGAIN ||
+		EXPECT(send4(w->s, "x", 1, MSG_DONTWAIT, ip_a, w->tag) == 1 || errno == EAGAIN ||
 			       errno == ENOBUFS || errno == EBADF,
 		       errno);
 	return NULL;
@@ -162,13 +162,15 @@ static void descriptor__is_made_beside_messages(void)
 {
 	two_open();
 	for (unsigned i = 0; i < 1500; i++) {
-		struct worker w = {.s = sock_at(ca, ip_a, 4000)};
+		struct worker w = {.s = sock_at(ca, ip_a, 4000 + i), .tag = 4000 + i};
 		struct pollfd p = {.events = POLLIN};
+		int fd;
 
 		CHECK(w.s);
 		start(&w, fill_it);
-		p.fd = urds_fd(w.s);
-		CHECK(p.fd >= 0);
+		fd = urds_fd(w.s);
+		CHECK(fd >= 0);
+		p.fd = (__typeof__(p.fd))fd;
 		CHECK_EQ(poll(&p, 1, (int)(20000 * slow())), 1);
 		atomic_store(&w.stop, true);
 		pthread_join(w.id, NULL);
