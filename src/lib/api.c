@@ -84,18 +84,19 @@ static const char *close_why(int rc)
 
 int urds_close(struct urds_sock *s)
 {
+	urds_ns until;
 	int rc = 0;
 
 	if (!urds_enter(s, "urds_close"))
 		return -1;
-	if (sock_lingers(s)) {
+	if (sock_lingers(s, &until)) {
 		if (call_me.in_use) {
 			urds_leave(s);
 			return urds_fail(URDS_EAGAIN,
 					 "urds_close: a handler that interrupted a waiting call "
 					 "cannot wait, as SO_LINGER says; the socket is open");
 		}
-		rc = sock_linger(s);
+		rc = sock_linger(s, until);
 	}
 	sock_close(s);
 	urds_leave(s);

@@ -37,7 +37,7 @@ static uint64_t as_size(int v)
 	return (unsigned)v;
 }
 
-static int set_time(const void *val, socklen_t len, urds_ns *out)
+static int set_time(const void *val, socklen_t len, _Atomic urds_ns *out)
 {
 	struct timeval tv;
 
@@ -46,7 +46,11 @@ static int set_time(const void *val, socklen_t len, urds_ns *out)
 	memcpy(&tv, val, sizeof tv);
 	if (tv.tv_usec < 0 || tv.tv_usec >= 1000000)
 		return -URDS_EINVAL;
-	*out = tv.tv_sec < 0 ? 0 : URDS_SEC(tv.tv_sec) + URDS_US(tv.tv_usec);
+	/* For ever: also what, added to a time, might be before it. */
+	if (tv.tv_sec < 0 || (int64_t)tv.tv_sec >= INT32_MAX)
+		atomic_store(out, 0);
+	else
+		atomic_store(out, URDS_SEC(tv.tv_sec) + URDS_US(tv.tv_usec));
 	return 0;
 }
 

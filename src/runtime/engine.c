@@ -15,6 +15,9 @@
 
 static struct urds_lock all_lock;
 static struct urds_ctx *all; /* contexts of this process, for fork and exit */
+static unsigned ends;	     /* all_lock: calls of engine_free() that are not back */
+static _Thread_local unsigned
+	own_ends; /* of this thread: exit() in a handler that interrupted one */
 
 /* As that of sockets (sock.c), the memory of contexts is never given back: a call with a handle that was shut down, or
  * is just now, finds so by its refs. all_lock. */
@@ -54,22 +57,32 @@ static void fork_child(void) URDS_UNCHECKED
 	sock_fork(URDS_FORK_CHILD);
 	for (struct urds_ctx *e = all; e; e = e->next)
 		atomic_store(&e->is_dead, true);
+	ends = own_ends;
 	urds_lock_release(&all_lock);
 }
 
+/* More than an end takes. */
+#define ENDS_NS URDS_SEC(6)
+
+/* Also what other threads have begun to end is sent. */
 static void at_exit(void)
 {
+	urds_ns until = urds_clock_ns() + ENDS_NS;
 	struct urds_ctx *e;
+	bool others_end;
 
-	while ((e = all) != NULL) {
-		if (atomic_load(&e->is_dead)) {
-			urds_lock_acquire(&all_lock);
-			all = e->next;
-			urds_lock_release(&all_lock);
-			continue;
-		}
-		(void)engine_free(e, URDS_SEC(2));
-	}
+	do {
+		urds_lock_acquire(&all_lock);
+		while (all && atomic_load(&all->is_dead))
+			all = all->next;
+		e = all;
+		others_end = ends > own_ends;
+		urds_lock_release(&all_lock);
+		if (e)
+			(void)engine_free(e, URDS_SEC(2));
+		else if (others_end)
+			urds_sleep_until(urds_clock_ns() + URDS_MS(1));
+	} while (e || (others_end && urds_clock_ns() < until));
 }
 
 static void process_setup(void)
@@ -222,7 +235,9 @@ int engine_start(struct urds_ctx *e)
 	if (e->cfg.no_threads)
 		return 0;
 	urds_lock_acquire(&e->start_lock);
-	if (!e->loop_thread.is_running)
+	if (atomic_load(&e->stop)) /* a call on a socket that was looked at before it was shut */
+		rc = -URDS_EBADF;
+	if (rc == 0 && !e->loop_thread.is_running)
 		rc = urds_thread_start(&e->loop_thread, "urds-loop", loop_main, e);
 	if (rc == 0 && !e->flush_thread.is_running)
 		rc = urds_thread_start(&e->flush_thread, "urds-flush", flusher_main, e);
@@ -400,10 +415,20 @@ static int end_begins(struct urds_ctx *e)
 	if (*at) {
 		*at = e->next;
 		atomic_fetch_or(&e->refs, CTX_ENDS);
+		ends++;
+		own_ends++;
 		rc = 0;
 	}
 	urds_lock_release(&all_lock);
 	return rc;
+}
+
+static void end_is_over(void)
+{
+	urds_lock_acquire(&all_lock);
+	ends--;
+	own_ends--;
+	urds_lock_release(&all_lock);
 }
 
 static bool has_calls(struct urds_ctx *e)
@@ -436,7 +461,9 @@ int engine_free(struct urds_ctx *e, urds_ns flush_ns)
 		sock_shut(s);
 		sock_drop(s);
 	}
+	urds_lock_acquire(&e->start_lock);
 	atomic_store(&e->stop, true);
+	urds_lock_release(&e->start_lock);
 	atomic_store(&e->led_since, 0);
 	urds_wake_ring(&e->loop_wake);
 	atomic_store(&e->loop_bell.word, URDS_DOORBELL_AWAKE);
@@ -474,5 +501,6 @@ int engine_free(struct urds_ctx *e, urds_ns flush_ns)
 	/* A call that does not return: its context stays. */
 	if (atomic_load(&e->nsocks) == 0 && !has_calls(e))
 		destroy(e);
+	end_is_over();
 	return 0;
 }

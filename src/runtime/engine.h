@@ -84,8 +84,8 @@ struct urds_sock {
 	struct path *to; /* where the last message went; holds a reference on its peer */
 	struct urds_addr to_addr;
 
-	urds_ns rcvtimeo, sndtimeo; /* 0: for ever */
-	int linger_s;		    /* tx_lock: SO_LINGER; below 0: for ever */
+	_Atomic urds_ns rcvtimeo, sndtimeo; /* 0: for ever */
+	int linger_s;			    /* tx_lock: SO_LINGER; below 0: for ever */
 	bool lingers;
 	struct path *hot; /* rx_lock: the path that delivered last; holds a reference on its peer */
 	_Atomic uint32_t any_waiters; /* sock_wait() calls, on rx_waiters with port ANY_EVENT */
@@ -328,7 +328,7 @@ void engine_leave(struct urds_ctx *e);
 /* Ends threads and connections, when all calls are out: flushes for up to @flush_ns. Return: 0, or -URDS_EBADF: somebody does
  * that already, or has. */
 int engine_free(struct urds_ctx *e, urds_ns flush_ns);
-/* Starts the loop thread if it does not run. 0 or negative. */
+/* Starts the threads that do not run. 0 or negative: -URDS_EBADF: the context ends. */
 int engine_start(struct urds_ctx *e);
 
 /* ---- nodes.c */
@@ -532,12 +532,12 @@ void sock_rx_news(struct urds_sock *s, unsigned news, size_t n); /* rx_lock held
 bool sock_flip(struct urds_sock *s, bool congested); /* rx_lock held; true: the map changed */
 
 /* ---- linger.c */
-/* Would sock_linger() wait? */
-bool sock_lingers(struct urds_sock *s);
+/* Would sock_linger() wait? *until: at most to then. */
+bool sock_lingers(struct urds_sock *s, urds_ns *until);
 /* Before sock_close(): calls on it fail and come out; waits until all that it has sent is acknowledged. Return: 0,
  * -URDS_ETIMEDOUT: the time of SO_LINGER is over, -URDS_EINTR, -URDS_EBADF: it was closed meanwhile, with its context, or -URDS_EAGAIN
  * (a handler). */
-int sock_linger(struct urds_sock *s);
+int sock_linger(struct urds_sock *s, urds_ns deadline);
 
 /* ---- token.c: the descriptor */
 int sock_fd(struct urds_sock *s);		/* >= 0 or negative */

@@ -10,12 +10,15 @@
 #define ASK_MIN_NS URDS_US(100)
 #define ASK_MAX_NS URDS_ACK_POLL_MIN_NS
 
-bool sock_lingers(struct urds_sock *s)
+bool sock_lingers(struct urds_sock *s, urds_ns *until)
 {
 	bool is;
 
 	urds_lock_acquire(&s->tx_lock);
 	is = s->lingers && s->linger_s != 0 && s->txq.msgs > 0;
+	if (is)
+		*until = s->linger_s < 0 ? URDS_NEVER
+					 : urds_clock_ns() + URDS_SEC((urds_ns)s->linger_s);
 	urds_lock_release(&s->tx_lock);
 	return is;
 }
@@ -54,15 +57,12 @@ static int wait_for_all(struct urds_sock *s, urds_ns until)
 	return sock_wait_on(s, &s->tx_waiters, &s->tx_lock, NULL, LINGERS, until, NULL);
 }
 
-int sock_linger(struct urds_sock *s)
+int sock_linger(struct urds_sock *s, urds_ns deadline)
 {
-	urds_ns deadline = s->linger_s < 0 ? URDS_NEVER
-					   : urds_clock_ns() + URDS_SEC((urds_ns)s->linger_s);
 	urds_ns step = ASK_MIN_NS;
 	int rc;
 
 	sock_shut(s);
-	flush_dirty(s->e, URDS_NEVER);
 	do {
 		struct hurry a = {.node = s->node};
 		urds_ns until = deadline;

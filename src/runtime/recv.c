@@ -127,7 +127,7 @@ int sock_recv_quick(struct urds_sock *s, void *buf, size_t cap, bool dontwait,
 			rc = 0;
 			break;
 		}
-		if (m || dontwait || s->rcvtimeo ||
+		if (m || dontwait || atomic_load_explicit(&s->rcvtimeo, memory_order_relaxed) ||
 		    atomic_load_explicit(&s->is_nonblock, memory_order_relaxed) ||
 		    atomic_load_explicit(&e->ready, memory_order_relaxed) ||
 		    atomic_load_explicit(&e->is_dead, memory_order_relaxed))
@@ -181,8 +181,10 @@ int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, size_t cap, bool do
 			engine_drive(e);
 			was_driven = true;
 		} else {
-			if (s->rcvtimeo && deadline == URDS_NEVER)
-				deadline = urds_clock_ns() + s->rcvtimeo;
+			urds_ns limit = atomic_load_explicit(&s->rcvtimeo, memory_order_relaxed);
+
+			if (limit && deadline == URDS_NEVER)
+				deadline = urds_clock_ns() + limit;
 			rc = wait_for_message(s, deadline);
 		}
 	} while (rc == 0);

@@ -360,7 +360,8 @@ no:
 static int route_and_wait(struct urds_sock *s, const struct urds_endpoint *to, uint32_t len,
 			  bool dontwait, struct path **out)
 {
-	urds_ns deadline = s->sndtimeo ? urds_clock_ns() + s->sndtimeo : URDS_NEVER;
+	urds_ns limit = atomic_load_explicit(&s->sndtimeo, memory_order_relaxed);
+	urds_ns deadline = limit ? urds_clock_ns() + limit : URDS_NEVER;
 	int rc = route(s, &to->addr, out);
 
 	if (rc < 0)

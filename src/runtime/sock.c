@@ -265,10 +265,8 @@ int sock_wait(struct urds_sock *s, int events, urds_ns deadline)
 	while (rc == 0) {
 		urds_ns until = deadline;
 
-		urds_lock_acquire(&s->rx_lock);
 		if (atomic_load(&s->is_closed))
 			rc = -URDS_EBADF;
-		urds_lock_release(&s->rx_lock);
 		ready = ready_events(s, events);
 		if (rc < 0 || ready || urds_clock_ns() >= deadline)
 			break;

@@ -81,6 +81,8 @@ static void update_full(struct urds_sock *s, bool again)
 
 void sock_token(struct urds_sock *s, int news)
 {
+	if (!atomic_load_explicit(&s->is_watched, memory_order_acquire)) /* and with it fds */
+		return;
 	update_in(s, (news & SOCK_IN) != 0);
 	update_full(s, (news & SOCK_OUT) != 0);
 }

@@ -108,14 +108,15 @@ static bool send_once(struct path *h, struct urds_link *l, struct urds_tx_env *e
 	uint64_t sent_ack;
 	bool map = false;
 
-	if (h->slot == 0 &&
-	    (h->tx.map_due ||
-	     h->tx.map_gen != atomic_load_explicit(&n->map_gen, memory_order_relaxed))) {
+	/* One look: a flip after it is the next round's, with its own bits. */
+	env->map = NULL;
+	env->map_gen = atomic_load_explicit(&n->map_gen, memory_order_relaxed);
+	if (h->slot == 0 && (h->tx.map_due || h->tx.map_gen != env->map_gen)) {
 		map = true;
 		urds_lock_acquire(&n->map_lock);
 		env->map = urds_localmap_bits(&n->map);
+		env->map_gen = atomic_load_explicit(&n->map_gen, memory_order_relaxed);
 	}
-	env->map_gen = atomic_load_explicit(&n->map_gen, memory_order_relaxed);
 	atomic_store_explicit(&h->gathered, 0, memory_order_relaxed);
 	nv = urds_path_tx_gather(&h->tx, env, iov, URDS_TX_IOV_MAX, &bytes, &sent_ack);
 	if (map)

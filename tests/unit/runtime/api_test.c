@@ -287,6 +287,12 @@ static void options__others(void)
 	CHECK(tv.tv_sec == 2 && tv.tv_usec == 0);
 	tv.tv_usec = 1000000;
 	CHECK_ERR(urds_setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof tv), EINVAL);
+	/* The largest there is, and no small one that it would wrap to. */
+	tv.tv_sec = sizeof tv.tv_sec > 4 ? (__typeof__(tv.tv_sec))INT64_MAX : INT32_MAX;
+	tv.tv_usec = 0;
+	CHECK_EQ(urds_setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof tv), 0);
+	CHECK_EQ(urds_getsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &tv, &len), 0);
+	CHECK(tv.tv_sec == 0 && tv.tv_usec == 0);
 
 	CHECK_EQ(get_int(s, URDS_SOL_RDS, URDS_OPT_RECVERR), 0);
 	CHECK_EQ(set_int(s, URDS_SOL_RDS, URDS_OPT_RECVERR, 1), 0);

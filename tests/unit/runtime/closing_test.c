@@ -146,6 +146,40 @@ static void call__that_sends(void)
 	two_close();
 }
 
+/* Who sees that there is a descriptor, only just made, sees which. */
+static void *fill_it(void *arg)
+{
+	struct worker *w = arg;
+
+	while (!atomic_load(&w->stop))
+		EXPECT(send4(w->s, "x", 1, MSG_DONTWAIT, ip_a, w->tag) == 1 || errno == EAGAIN ||
+			       errno == ENOBUFS || errno == EBADF,
+		       errno);
+	return NULL;
+}
+
+static void descriptor__is_made_beside_messages(void)
+{
+	two_open();
+	for (unsigned i = 0; i < 1500; i++) {
+		struct worker w = {.s = sock_at(ca, ip_a, 4000 + i), .tag = 4000 + i};
+		struct pollfd p = {.events = POLLIN};
+		int fd;
+
+		CHECK(w.s);
+		start(&w, fill_it);
+		fd = urds_fd(w.s);
+		CHECK(fd >= 0);
+		p.fd = (__typeof__(p.fd))fd;
+		CHECK_EQ(poll(&p, 1, (int)(20000 * slow())), 1);
+		atomic_store(&w.stop, true);
+		pthread_join(w.id, NULL);
+		CHECK_THREADS();
+		CHECK_EQ(urds_close(w.s), 0);
+	}
+	two_close();
+}
+
 /* A descriptor of a socket that is closed meanwhile is not watched for ever. */
 static void *ask_for_fd(void *arg)
 {
@@ -373,19 +407,152 @@ static void context__is_shut_down_by_several_threads(void)
 	}
 }
 
+static struct urds_sock *late;
+static int late_rc;
+
+/* A call that had come in before its socket was shut, and was slow. */
+static void it_comes_late(void)
+{
+	if (!atomic_load(&ca->stop)) {
+		left = 1;
+		return;
+	}
+	late_rc = sock_fd(late);
+	sock_drop(late);
+	CHECK(!ca->loop_thread.is_running && !ca->flush_thread.is_running);
+}
+
+static void context__that_ends_starts_no_thread(void)
+{
+	two_names();
+	for (unsigned i = 0; i < 2; i++) {
+		/* Whether they run already, or never did. */
+		ca = ctx_open(URDS_CONFIG_NO_RECORD);
+		late = i ? sock_at(ca, ip_a, 4000) : urds_socket(ca);
+		CHECK(ca && late && sock_try_hold(late));
+		late_rc = 0;
+		happens = it_comes_late;
+		left = 1;
+		CHECK_EQ(urds_shutdown(ca), 0);
+		left = 0;
+		CHECK_EQ(late_rc, -URDS_EBADF);
+	}
+}
+
+/* Timeouts that another thread sets are whole, and hold from the next wait on. */
+static void *set_times(void *arg)
+{
+	struct worker *w = arg;
+	struct linger l = {.l_onoff = 1, .l_linger = 1};
+
+	for (; !atomic_load(&w->stop); w->n++) {
+		EXPECT(set_timeo(w->s, SO_RCVTIMEO, 1 + w->n % 2) == 0, errno);
+		EXPECT(set_timeo(w->s, SO_SNDTIMEO, 1 + w->n % 2) == 0, errno);
+		EXPECT(urds_setsockopt(w->s, SOL_SOCKET, SO_LINGER, &l, sizeof l) == 0 ||
+			       errno == EBADF,
+		       errno);
+	}
+	return NULL;
+}
+
+static void options__are_set_beside_calls(void)
+{
+	struct worker w = {0};
+	char m[8];
+
+	two_open();
+	w.s = sock_at(ca, ip_a, 4000);
+	CHECK(w.s && set_timeo(w.s, SO_RCVTIMEO, 1) == 0);
+	start(&w, set_times);
+	for (unsigned i = 0; i < 100; i++) {
+		CHECK_ERR(urds_recv(w.s, m, sizeof m, 0), ETIMEDOUT);
+		CHECK_EQ(send4(w.s, "x", 1, 0, ip_b, 4000), 1);
+	}
+	atomic_store(&w.stop, true);
+	pthread_join(w.id, NULL);
+	CHECK_THREADS();
+	CHECK(w.n > 0);
+	two_close();
+}
+
+#ifndef _WIN32
+#define N 100
+
+/* Of the child: 1: it is in exit(), 2: the library has done its part. */
+static _Atomic int *stage;
+
+/* Registered first, so it runs last. */
+static void at_the_end(void)
+{
+	if (stage)
+		atomic_store(stage, 2);
+}
+
+/* exit() while another thread has only begun to shut the context down: what it has queued is sent all the same. */
+static void exit__beside_a_shutdown(void)
+{
+	struct urds_sock *r;
+	char m[1000] = {0};
+	pid_t pid;
+
+	two_names();
+	/* Nobody takes anything before the first receive. */
+	cb = ctx_open(URDS_CONFIG_NO_RECORD | URDS_CONFIG_NO_THREADS);
+	r = sock_at(cb, ip_b, 4000);
+	stage = shared(sizeof *stage);
+	CHECK(r && set_timeo(r, SO_RCVTIMEO, 5000 * slow()) == 0);
+	pid = spawn();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		struct urds_sock *s;
+		pthread_t id;
+
+		ca = ctx_open(URDS_CONFIG_NO_RECORD);
+		s = sock_at(ca, ip_a, 4000);
+		for (unsigned i = 0; s && i < N; i++)
+			if (send4(s, m, sizeof m, 0, ip_b, 4000) != sizeof m)
+				_exit(1);
+		if (!s || pthread_create(&id, NULL, shut, NULL) != 0 || pthread_detach(id) != 0)
+			_exit(1);
+		while (!(atomic_load(&ca->refs) & CTX_ENDS))
+			nap_ms(1);
+		atomic_store(stage, 1);
+		exit(0);
+	}
+	EVENTUALLY(atomic_load(stage) > 0);
+	nap_ms(20); /* were it not to wait it would be gone */
+	CHECK_EQ(atomic_load(stage), 1);
+	for (unsigned i = 0; i < N; i++)
+		CHECK_EQ(urds_recv(r, m, sizeof m, 0), sizeof m);
+	CHECK_EQ(reap_within(pid, 20), 0);
+	CHECK_EQ(atomic_load(stage), 2);
+	stage = NULL;
+	CHECK_EQ(urds_shutdown(cb), 0);
+}
+#endif
+
 int main(int argc, char **argv)
 {
 	own_network();
 	T_INIT(argc, argv);
+#ifndef _WIN32
+	CHECK_EQ(atexit(at_the_end), 0);
+#endif
 	alarm(170 * slow());
 	variant = TCP;
 	T_RUN(call__that_waits_for_events);
 	T_RUN(call__that_receives);
 	T_RUN(call__that_sends);
+	T_RUN(descriptor__is_made_beside_messages);
 	T_RUN(descriptor__is_asked_for_beside_the_close);
 	T_RUN(context__that_was_shut_down);
 	T_RUN(context__is_shut_down_in_progress);
 	T_RUN(context__is_shut_down_beside_all_calls);
 	T_RUN(context__is_shut_down_by_several_threads);
+	T_RUN(context__that_ends_starts_no_thread);
+	T_RUN(options__are_set_beside_calls);
+#ifndef _WIN32
+	T_RUN(exit__beside_a_shutdown);
+#endif
 	return t_done();
 }

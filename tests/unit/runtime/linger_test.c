@@ -152,6 +152,31 @@ static void close__drives_a_context_without_threads(void)
 }
 PAIR(close__drives_a_context_without_threads)
 
+/* Return: was it acknowledged before it would be by itself? Once it may be slow. */
+static bool is_asked_for(void)
+{
+	struct urds_sock *s = sock_at(ca, ip_a, 4000);
+	uint64_t begin;
+
+	CHECK(s);
+	CHECK_EQ(send4(s, "last", 4, URDS_MSG_MORE, ip_b, 4000), 4);
+	CHECK_EQ(set_linger(s, 1, 100), 0);
+	begin = now_ns();
+	CHECK_EQ(urds_close(s), 0);
+	return now_ns() - begin < URDS_ACK_DELAY_NS / 2;
+}
+
+/* What was gathered, and goes out with the close, asks for its acknowledgement. */
+static void close__does_not_wait_for_a_late_acknowledgement(void)
+{
+	two_names();
+	ca = ctx_open(pair_flags() | URDS_CONFIG_NO_THREADS);
+	cb = ctx_open(pair_flags());
+	CHECK(ca && cb && sock_at(cb, ip_b, 4000));
+	EVENTUALLY(is_asked_for());
+	two_close();
+}
+
 /* Without it, or with no time at all, it is as in the kernel: at once, and what waits is cancelled. */
 static void close__that_does_not_linger(void)
 {
@@ -326,6 +351,7 @@ int main(int argc, char **argv)
 	RUN_PAIR(close__drives_a_context_without_threads);
 	variant = TCP;
 	T_RUN(option__keeps_what_is_set);
+	T_RUN(close__does_not_wait_for_a_late_acknowledgement);
 	T_RUN(close__that_does_not_linger);
 	T_RUN(close__when_the_time_is_over);
 	T_RUN(close__lets_other_calls_out_first);
