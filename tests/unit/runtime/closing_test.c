@@ -162,7 +162,7 @@ static void descriptor__is_made_beside_messages(void)
 {
 	two_open();
 	for (unsigned i = 0; i < 1500; i++) {
-		struct worker w = {.s = sock_at(ca, ip_a, 4000 + i), .tag = 4000 + i};
+		struct worker w = {.s = sock_at(ca, ip_a, 4000), .tag = 4000};
 		struct pollfd p = {.events = POLLIN};
 		int fd;
 
