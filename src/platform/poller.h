@@ -65,6 +65,13 @@ struct urds_poll_op {
 
 /* Zeroed, for one start. Call before each. */
 struct _OVERLAPPED *urds_poll_overlapped(struct urds_poll_op *op);
+/* Was started, and is not done yet; whether its packet has come is another question. Any thread. */
+static inline bool urds_poll_op_waits(const struct urds_poll_op *op)
+{
+	const volatile uint64_t *status = &op->overlapped[0];
+
+	return *status == 0x103; /* STATUS_PENDING */
+}
 /* Operations on @handle (a socket, a pipe, opened for overlapped use) report to @p from now on, also those that succeed at
  * once. Return: 0 or negative. */
 int urds_poller_attach(struct urds_poller *p, intptr_t handle);

@@ -162,7 +162,7 @@ static enum urds_rx_how ended(struct tcp_link *l)
 /* The receive that waits has not been done: there is nothing. No call is needed to know. */
 static bool is_quiet(struct tcp_link *l)
 {
-	return atomic_load(&l->sys.is_armed) && urds_tcp_op_waits(&l->sys.rx) &&
+	return atomic_load(&l->sys.is_armed) && urds_poll_op_waits(&l->sys.rx) &&
 	       !atomic_load(&l->is_broken);
 }
 

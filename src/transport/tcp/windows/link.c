@@ -199,7 +199,7 @@ static void stop_sends(struct tcp_link *l)
 		struct urds_poll_op *op = &o->send[(o->send_first + i) % TCP_SENDS].op;
 
 		(void)CancelIoEx((HANDLE)l->fd, (OVERLAPPED *)(void *)op->overlapped);
-		while (urds_tcp_op_waits(op) && urds_clock_ns() < until)
+		while (urds_poll_op_waits(op) && urds_clock_ns() < until)
 			Sleep(1);
 	}
 }

@@ -69,14 +69,6 @@ struct tcp_winsock {
 void urds_tcp_op_begin(struct tcp_link *l);
 void urds_tcp_op_end(struct tcp_link *l);
 
-/* Was started, and is not done yet; whether its packet has come is another question. */
-static inline bool urds_tcp_op_waits(const struct urds_poll_op *op)
-{
-	const volatile uint64_t *status = &op->overlapped[0];
-
-	return *status == 0x103; /* STATUS_PENDING */
-}
-
 /* The first error of @l, a negative urds_err; the system tells it once only. */
 void urds_tcp_link_broke(struct tcp_link *l, int err);
 /* Has on_readable() called when there is something to read. By the holder of the receiving direction, or before there is one;
