@@ -155,9 +155,8 @@ static int answers(struct demo *d, const char *what)
 
 	for (;;) {
 		for (i = n = 0; i < NODES; i++) {
-			p[i] = (struct pollfd){.fd = d->c[i].is_waiting ? d->c[i].p.channel
-									: TOOL_NO_SOCK,
-					       .events = POLLIN};
+			/* Also of one that has nothing to say now: it may end. */
+			p[i] = (struct pollfd){.fd = d->c[i].p.channel, .events = POLLIN};
 			n += d->c[i].is_waiting;
 		}
 		if (n == 0)
@@ -186,11 +185,12 @@ static void tell(struct demo *d, int i, const char *line)
 {
 	char text[128];
 
-	(void)tool_flush(); /* before anybody waits for the answer; run() looks for failures */
 	d->c[i].is_waiting = true;
 	snprintf(text, sizeof(text), "%s\n", line);
 	/* If it is gone, answers() finds out. */
 	(void)tool_sock_send(d->c[i].p.channel, text, strlen(text));
+	/* What was said until now is seen once this is under way; run() looks for failures. */
+	(void)tool_flush();
 }
 
 /* Ends a node. Return: -1 if it did not end well (said). */
