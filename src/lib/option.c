@@ -70,9 +70,10 @@ static int set_linger(struct urds_sock *s, const void *val, socklen_t len)
 
 static void set_option_bit(struct urds_sock *s, uint32_t bit, bool on)
 {
-	urds_lock_acquire(&s->tx_lock);
-	s->options = on ? s->options | bit : s->options & ~bit;
-	urds_lock_release(&s->tx_lock);
+	if (on)
+		atomic_fetch_or(&s->options, bit);
+	else
+		atomic_fetch_and(&s->options, ~bit);
 }
 
 static int set_socket(struct urds_sock *s, int opt, const void *val, socklen_t len)
@@ -244,10 +245,14 @@ static int get_socket(struct urds_sock *s, int opt, void *val, socklen_t *len)
 
 	switch (opt) {
 	case SO_SNDBUF:
+		urds_lock_acquire(&s->tx_lock);
 		v = (int)(s->txq.sndbuf * 2);
+		urds_lock_release(&s->tx_lock);
 		break;
 	case SO_RCVBUF:
+		urds_lock_acquire(&s->rx_lock);
 		v = (int)(s->rxq.rcvbuf * 2);
+		urds_lock_release(&s->rx_lock);
 		break;
 	case SO_RCVTIMEO:
 		return put_time(val, len, s->rcvtimeo);

@@ -377,8 +377,7 @@ static urds_ns sweep(struct server *s)
 		if (!e->has_client || e->pipe == INVALID_HANDLE_VALUE)
 			continue;
 		end = e->asker.heard + urds_rec_patience(&e->asker);
-		/* A request that has come and was not looked at yet is not late. */
-		if (end <= now && !(e->is_reading && !urds_poll_op_waits(&e->op)))
+		if (end <= now)
 			end_close(e); /* what is under way ends, and with it all of it */
 		else if (end < next)
 			next = end;

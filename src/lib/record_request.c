@@ -261,7 +261,5 @@ urds_ns urds_rec_patience(const struct urds_rec_asker *c)
 {
 	if (c->out)
 		return URDS_REC_DRAIN_NS;
-	if (!c->is_ours)
-		return URDS_REC_OTHERS_NS;
-	return c->has_asked ? URDS_REC_IDLE_NS : URDS_REC_FIRST_NS;
+	return c->is_ours && c->has_asked ? URDS_REC_IDLE_NS : URDS_REC_FIRST_NS;
 }

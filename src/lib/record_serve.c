@@ -225,14 +225,6 @@ void urds_rec_slot_unwatch(struct urds_rec_asker *a, unsigned i)
 
 /* ---------------------------------------------------------------- the thread */
 
-/* A request that has come and was not looked at yet is not late. */
-static bool has_asked(const struct client *c)
-{
-	struct pollfd p = {.fd = c->fd, .events = POLLIN};
-
-	return !c->asker.out && poll(&p, 1, 0) > 0;
-}
-
 /* Closes who is done or late. Return: milliseconds until the next is late, -1 without clients. */
 static int sweep(struct server *s)
 {
@@ -243,12 +235,12 @@ static int sweep(struct server *s)
 		if (c->fd < 0)
 			continue;
 		end = c->asker.heard + urds_rec_patience(&c->asker);
-		if (c->asker.is_dead || (end <= now && !has_asked(c)))
+		if (c->asker.is_dead || end <= now)
 			client_close(s, c);
 		else if (end < next)
 			next = end;
 	}
-	return next == URDS_NEVER ? -1 : next > now ? (int)((next - now) / URDS_MS(1)) + 1 : 0;
+	return next == URDS_NEVER ? -1 : (int)((next - now) / URDS_MS(1)) + 1;
 }
 
 static void dispatch(struct server *s, uint64_t what)

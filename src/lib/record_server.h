@@ -16,10 +16,8 @@
 
 #define URDS_REC_CLIENTS_MAX \
 	16u /* full: the longest silent one of another user goes, then the caller */
-#define URDS_REC_OTHERS_NS URDS_SEC(1) /* for another user's next request */
 #define URDS_REC_FIRST_NS \
-	URDS_SEC(         \
-		3) /* for the first of the same user, who may be slow: looking up a name loads libraries */
+	URDS_SEC(1) /* for the first request to come, and for another user's next one */
 #define URDS_REC_IDLE_NS URDS_SEC(60) /* between requests of the same user */
 
 struct urds_record {

@@ -84,24 +84,39 @@ static void our_probe(struct peer *p, struct urds_probe *out)
 	urds_peer_probe(&p->core, p->e->incarnation, out);
 }
 
-void path_role_take(struct path *h)
+static void role_take(struct urds_tx_role *r)
 {
-	for (unsigned spins = 0; !urds_tx_role_enter(&h->role); spins++) {
+	for (unsigned spins = 0; !urds_tx_role_enter(r); spins++) {
 		if (spins < 100) {
 			urds_cpu_pause();
 			continue;
 		}
 		/* The holder lost its CPU: let it run. */
-		urds_futex_wait(&h->role.word,
-				atomic_load_explicit(&h->role.word, memory_order_relaxed),
+		urds_futex_wait(&r->word, atomic_load_explicit(&r->word, memory_order_relaxed),
 				urds_clock_ns() + URDS_US(50));
 	}
+}
+
+void path_role_take(struct path *h)
+{
+	role_take(&h->role);
 }
 
 void path_role_leave(struct path *h)
 {
 	if (urds_tx_role_pass(&h->role))
 		path_transmit(h);
+}
+
+void path_rx_role_take(struct path *h)
+{
+	role_take(&h->rx_role);
+}
+
+void path_rx_role_leave(struct path *h)
+{
+	if (urds_tx_role_pass(&h->rx_role))
+		path_receive(h);
 }
 
 /* Peer lock held; the slot has no link. */

@@ -62,7 +62,7 @@ struct urds_sock {
 	struct urds_bound bound; /* table lock; at.port 0: unbound */
 	struct urds_ctx *e;
 	struct urds_sock *next, *prev; /* table lock */
-	struct node *node;	       /* once bound */
+	_Atomic(struct node *) node;   /* once bound: after bound; table lock to write */
 	_Atomic bool is_closed;	       /* calls fail with EBADF */
 	bool is_gone;		       /* table lock: out of all tables */
 	bool has_left; /* a port, when a bind failed half-way: it may have sent before */
@@ -93,8 +93,8 @@ struct urds_sock {
 	intptr_t fds[2];		 /* [0] is the application's; -1: none */
 	struct urds_ready_token token;	 /* readable */
 	struct urds_ready_token blocked; /* not writable */
-	uint32_t options;		 /* SOCK_OPT_* */
-	int8_t transport;		 /* SO_RDS_TRANSPORT preset, or -1 */
+	_Atomic uint32_t options;	 /* SOCK_OPT_* */
+	_Atomic int8_t transport;	 /* SO_RDS_TRANSPORT preset, or -1 */
 };
 
 #define ANY_EVENT 1 /* waiter.port on rx_waiters: wakes for room too, takes no message */
@@ -412,6 +412,10 @@ void path_acked(struct path *p);
 /* Waits for the role, which nobody holds long. */
 void path_role_take(struct path *p);
 void path_role_leave(struct path *p);
+/* The same for the receive half. Never with the other role, or a lock, held: the end of a connection takes the roles the other way
+ * round. */
+void path_rx_role_take(struct path *p);
+void path_rx_role_leave(struct path *p);
 /* Leaves what was appended for a burst: it goes out with the next transmit, or soon after @until. */
 void path_gather(struct path *p, urds_ns until);
 /* Transmits what was gathered until @due (URDS_NEVER: all). Return: was there any? */

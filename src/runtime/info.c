@@ -321,14 +321,16 @@ static void sockets(struct out *o)
 
 		if (!s->node || !is_listed(o, &s->bound.at.addr))
 			continue;
+		urds_lock_acquire(&s->tx_lock);
 		at = put_mem(at, &s->txq.sndbuf, 4);
 		at = put_addr(o, at, &s->bound.at.addr);
-		urds_lock_acquire(&s->tx_lock);
 		at = put_addr(o, at, &s->peer_at.addr);
 		at = put_port(at, s->bound.at.port);
 		at = put_port(at, s->peer_at.port);
 		urds_lock_release(&s->tx_lock);
+		urds_lock_acquire(&s->rx_lock);
 		at = put_mem(at, &s->rxq.rcvbuf, 4);
+		urds_lock_release(&s->rx_lock);
 		put_mem(at, &s->inode, 8);
 		put(o, el);
 	}
@@ -351,6 +353,10 @@ static void tcp(struct peer *p, void *arg)
 
 		if (!h)
 			continue;
+		path_rx_role_take(h);
+		hdr_left = URDS_HDR_LEN - h->rx.split.have;
+		data_left = h->rx.split.body_left;
+		path_rx_role_leave(h);
 		path_role_take(h);
 		l = atomic_load(&h->link);
 		if (l) {
@@ -361,8 +367,6 @@ static void tcp(struct peer *p, void *arg)
 			sent = (uint32_t)h->tx.link_pos;
 			expect = sent;
 			seen = acked == URDS_UNKNOWN ? sent : (uint32_t)acked;
-			hdr_left = URDS_HDR_LEN - h->rx.split.have;
-			data_left = h->rx.split.body_left;
 		}
 		path_role_leave(h);
 		if (!l)

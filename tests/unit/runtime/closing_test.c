@@ -439,9 +439,17 @@ static void context__that_ends_starts_no_thread(void)
 	}
 }
 
-/* Timeouts that another thread sets are whole, and hold from the next wait on. */
+/* What another thread sets is seen whole: timeouts hold from the next wait on. */
+static const struct {
+	int level, opt;
+} ints[] = {{SOL_SOCKET, SO_SNDBUF},
+	    {SOL_SOCKET, SO_RCVBUF},
+	    {SOL_SOCKET, SO_TIMESTAMP},
+	    {URDS_SOL_RDS, URDS_OPT_RECVERR}};
+
 static void *set_times(void *arg)
 {
+	int v;
 	struct worker *w = arg;
 	struct linger l = {.l_onoff = 1, .l_linger = 1};
 
@@ -451,8 +459,38 @@ static void *set_times(void *arg)
 		EXPECT(urds_setsockopt(w->s, SOL_SOCKET, SO_LINGER, &l, sizeof l) == 0 ||
 			       errno == EBADF,
 		       errno);
+		for (unsigned i = 0; i < sizeof ints / sizeof ints[0]; i++) {
+			v = (int)(4096 + w->n % 2 * 4096);
+			EXPECT(urds_setsockopt(w->s, ints[i].level, ints[i].opt, &v, sizeof v) == 0,
+			       errno);
+		}
 	}
 	return NULL;
+}
+
+/* Everything that can be asked. */
+static void ask(struct urds_sock *s)
+{
+	static char tables[1 << 16];
+	struct sockaddr_storage name;
+	socklen_t len;
+
+	for (unsigned i = 0; i < sizeof ints / sizeof ints[0]; i++) {
+		int v = 0;
+
+		len = sizeof v;
+		CHECK_EQ(urds_getsockopt(s, ints[i].level, ints[i].opt, &v, &len), 0);
+		CHECK(v == 4096 * 2 || v == 8192 * 2 || v == 1 || v == 106496 * 2 || v == 0);
+	}
+	len = sizeof(int);
+	CHECK_EQ(urds_getsockopt(s, URDS_SOL_RDS, URDS_OPT_TRANSPORT, tables, &len), 0);
+	len = sizeof name;
+	CHECK_EQ(urds_getsockname(s, (struct sockaddr *)&name, &len), 0);
+	for (int id = URDS_INFO_COUNTERS; id <= URDS_INFO_PEERS; id++) {
+		len = sizeof tables;
+		if (engine_info_size(id) > 0)
+			CHECK(urds_getsockopt(s, URDS_SOL_RDS, id, tables, &len) > 0);
+	}
 }
 
 static void options__are_set_beside_calls(void)
@@ -467,6 +505,7 @@ static void options__are_set_beside_calls(void)
 	for (unsigned i = 0; i < 100; i++) {
 		CHECK_ERR(urds_recv(w.s, m, sizeof m, 0), ETIMEDOUT);
 		CHECK_EQ(send4(w.s, "x", 1, 0, ip_b, 4000), 1);
+		ask(w.s);
 	}
 	atomic_store(&w.stop, true);
 	pthread_join(w.id, NULL);
