@@ -159,7 +159,8 @@ struct path {
 	struct path *dirty_next, *ready_next;
 	_Atomic urds_ns
 		rest_at; /* when it is to rest, or to give its chunk back; URDS_NEVER: nothing of it is due */
-	uint64_t rest_mark; /* peer lock: what had passed when that was set */
+	uint64_t rest_mark;	      /* peer lock: what had passed when that was set */
+	uint64_t counted[PATH_C_MAX]; /* count_lock: what of counts is in the context's counters */
 };
 
 struct parked_link {
@@ -175,14 +176,15 @@ struct peer {
 	struct urds_ctx *e;
 	struct node *node;
 	struct peer *hash_next; /* table lock */
-	struct path *path0;	/* peer lock, or whoever has a reference */
-	struct {		/* peer lock: path 0 while it rests, or link NULL (rest.c) */
+	struct path
+		*path0; /* peer lock, count_lock also to write; read with either, or a reference */
+	struct {	/* peer lock: path 0 while it rests, or link NULL (rest.c) */
 		struct urds_link *link;
 		struct urds_path_rest path;
 		uint8_t kind;
 		bool is_missed; /* its connection has something, and there was no memory */
 	} rest;
-	struct path **more;	       /* slots 1..7, or NULL */
+	struct path **more;	       /* slots 1..7, or NULL; as path0 */
 	struct parked_link *parked;    /* URDS_PARKED_MAX, or NULL */
 	struct urds_remotemap rmap;    /* peer lock */
 	_Atomic uint32_t congested;    /* rmap.congested, to be read without the lock */
@@ -297,10 +299,9 @@ struct urds_ctx {
 	struct urds_lock start_lock; /* starting threads, making descriptors */
 
 	_Atomic uint64_t counters[URDS_C_MAX];
+	struct urds_lock count_lock; /* what a path counted goes to counters */
 	_Atomic uint64_t
 		lead_polls; /* the leader's part of poll_calls; of two, when one was replaced, some are lost */
-	_Atomic uint32_t moves_begun,
-		moves_ended;   /* of counts from a path or a socket that goes to counters */
 	struct urds_ctx *next; /* list of contexts, for fork and exit */
 
 	/* Ownership records (lib/): taken before the port, dropped after it. May be NULL. */
@@ -565,7 +566,7 @@ int engine_info(struct urds_ctx *e, int id, void *buf, size_t *len);
 /* All counters as they are, those included that paths and sockets keep. */
 void engine_counters(struct urds_ctx *e, uint64_t out[URDS_C_MAX]);
 /* @h is about to be freed: what it has counted is not. */
-void path_counted(struct path *h);
+void path_counted(struct path *h); /* count_lock held, or nobody else has the path */
 /* Size of one element of @id, or -URDS_ENOPROTOOPT. */
 int engine_info_size(int id);
 

@@ -66,9 +66,6 @@ static bool is_listed(const struct out *o, const struct urds_addr *a)
 	return o->v6 || urds_addr_is_v4(a);
 }
 
-/* Of counters, while paths and sockets come and go; more than that come and go all the time. */
-#define READ_TRIES 1000
-
 static const enum urds_counter of_path[PATH_C_MAX] = {
 	[PATH_C_tx_calls] = URDS_C_tx_calls,
 	[PATH_C_send_queued] = URDS_C_send_queued,
@@ -78,33 +75,45 @@ static const enum urds_counter of_path[PATH_C_MAX] = {
 	[PATH_C_acks_sent] = URDS_C_acks_sent,
 };
 
-void path_counted(struct path *h)
+/* Of what a path counted: what is not in the context's counters. */
+static uint64_t uncounted(const struct path *h, int i)
 {
-	for (int i = 0; i < PATH_C_MAX; i++)
-		urds_count(h->peer->e, of_path[i],
-			   atomic_load_explicit(&h->counts[i], memory_order_relaxed));
+	return atomic_load_explicit(&h->counts[i], memory_order_relaxed) - h->counted[i];
 }
 
-static void add_paths(struct peer *p, void *arg)
+void path_counted(struct path *h)
 {
-	uint64_t *sum = arg;
+	for (int i = 0; i < PATH_C_MAX; i++) {
+		uint64_t n = uncounted(h, i);
 
-	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		struct path *h = peer_path_get(p, i, false);
-
-		for (int k = 0; h && k < PATH_C_MAX; k++)
-			sum[of_path[k]] +=
-				atomic_load_explicit(&h->counts[k], memory_order_relaxed);
+		urds_count(h->peer->e, of_path[i], n);
+		h->counted[i] += n;
 	}
 }
 
-static void read_counters(struct urds_ctx *e, uint64_t out[URDS_C_MAX])
+static void add_paths(struct peer *p, uint64_t sum[URDS_C_MAX])
 {
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h = peer_path_if(p, i);
+
+		for (int k = 0; h && k < PATH_C_MAX; k++)
+			sum[of_path[k]] += uncounted(h, k);
+	}
+}
+
+/* With the table and count_lock held nothing is missed or counted twice: what a socket or a path that goes has counted
+ * moves to the context's counters under one of them. */
+void engine_counters(struct urds_ctx *e, uint64_t out[URDS_C_MAX])
+{
+	urds_rwlock_read_acquire(&e->table);
+	urds_lock_acquire(&e->count_lock);
 	for (int i = 0; i < URDS_C_MAX; i++)
 		out[i] = atomic_load_explicit(&e->counters[i], memory_order_relaxed);
 	out[URDS_C_poll_calls] += atomic_load_explicit(&e->lead_polls, memory_order_relaxed);
-	peer_each(e, add_paths, out);
-	urds_rwlock_read_acquire(&e->table);
+	for (uint32_t i = 0; i < e->heads_size; i++)
+		for (struct peer *p = e->heads[i]; p; p = p->hash_next)
+			add_paths(p, out);
+	urds_lock_release(&e->count_lock);
 	for (struct urds_sock *s = e->socks; s; s = s->next) {
 		urds_lock_acquire(&s->rx_lock);
 		out[URDS_C_recv_delivered] += s->delivered;
@@ -115,19 +124,6 @@ static void read_counters(struct urds_ctx *e, uint64_t out[URDS_C_MAX])
 		urds_lock_release(&s->tx_lock);
 	}
 	urds_rwlock_read_release(&e->table);
-}
-
-void engine_counters(struct urds_ctx *e, uint64_t out[URDS_C_MAX])
-{
-	/* What moves meanwhile would be missed, or counted twice. */
-	for (int tries = 0; tries < READ_TRIES; tries++) {
-		uint32_t ended = atomic_load(&e->moves_ended);
-
-		read_counters(e, out);
-		if (atomic_load(&e->moves_begun) == ended)
-			return;
-		urds_thread_yield();
-	}
 }
 
 static void counters(struct out *o)

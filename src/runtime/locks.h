@@ -11,7 +11,7 @@
  *	6 sock.tx_lock
  *	7 path.append		the log
  *	8 sock.rx_lock
- *	9 node.map_lock, ctx.timer_lock, ctx.sleepers_lock, pool.lock	leaves
+ *	9 node.map_lock, ctx.timer_lock, ctx.sleepers_lock, ctx.count_lock, pool.lock	leaves
  *
  * No lock and no role is held across a blocking system call.
  */

@@ -110,10 +110,16 @@ static void unlink_peer(struct urds_ctx *e, struct peer *p)
 
 	while (*s != p)
 		s = &(*s)->hash_next;
-	atomic_fetch_add(&e->moves_begun,
-			 1); /* until peer_drop(): nobody finds its counts meanwhile */
 	*s = p->hash_next;
 	e->npeers--;
+	urds_lock_acquire(&e->count_lock);
+	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h = peer_path_if(p, i);
+
+		if (h)
+			path_counted(h);
+	}
+	urds_lock_release(&e->count_lock);
 	urds_lock_acquire(&e->timer_lock);
 	p->is_gone = true;
 	urds_lock_release(&e->timer_lock);
@@ -214,7 +220,7 @@ static void path_free(struct path *h)
 {
 	struct urds_mem *mem = &h->peer->e->pool.mem;
 
-	path_counted(h);
+	path_counted(h); /* what came after unlink_peer() */
 	urds_path_tx_fini(&h->tx);
 	urds_path_rx_reset(&h->rx);
 	if (h->keeps_chunk)
@@ -233,7 +239,6 @@ void peer_drop(struct peer *p)
 	for (unsigned i = 0; p->more && i < URDS_PATHS_MAX - 1; i++)
 		if (p->more[i])
 			path_free(p->more[i]);
-	atomic_fetch_add(&p->e->moves_ended, 1);
 	urds_free(mem, p->more, (URDS_PATHS_MAX - 1) * sizeof *p->more);
 	urds_free(mem, p->parked, URDS_PARKED_MAX * sizeof *p->parked);
 	urds_free(mem, p->rmap.bits, URDS_CONGMAP_LEN);
@@ -254,18 +259,22 @@ struct path *peer_path(struct peer *p, unsigned slot)
 {
 	struct urds_mem *mem = &p->e->pool.mem;
 	struct path *h = peer_path_if(p, slot);
+	struct path **more = p->more;
 	uint64_t first;
 
 	if (h)
 		return h;
-	if (slot > 0 && !p->more) {
-		p->more = urds_alloc(mem, (URDS_PATHS_MAX - 1) * sizeof *p->more);
-		if (!p->more)
+	if (slot > 0 && !more) {
+		more = urds_alloc(mem, (URDS_PATHS_MAX - 1) * sizeof *more);
+		if (!more)
 			return NULL;
 	}
 	h = urds_alloc(mem, sizeof *h);
-	if (!h)
+	if (!h) {
+		if (!p->more)
+			urds_free(mem, more, (URDS_PATHS_MAX - 1) * sizeof *more);
 		return NULL;
+	}
 	h->peer = p;
 	h->slot = (uint8_t)slot;
 	/* Time-based: above anything a former life of this address can have used (W2, A4). */
@@ -280,10 +289,13 @@ struct path *peer_path(struct peer *p, unsigned slot)
 		h->rx.next_rx = p->past->next_rx[slot];
 	atomic_init(&h->rest_at, URDS_NEVER);
 	h->poll_at = h->ack_at = h->end_by = URDS_NEVER;
+	urds_lock_acquire(&p->e->count_lock);
+	p->more = more;
 	if (slot == 0)
 		p->path0 = h;
 	else
-		p->more[slot - 1] = h;
+		more[slot - 1] = h;
+	urds_lock_release(&p->e->count_lock);
 	if (slot == 0 && p->rest.link)
 		path_wake(h);
 	return h;

@@ -72,10 +72,10 @@ static bool rest(struct peer *p, struct path *h)
 	p->rest.path = r;
 	p->rest.kind = atomic_load(&h->kind);
 	p->rest.link = atomic_load(&h->link);
-	atomic_fetch_add(&p->e->moves_begun, 1);
+	urds_lock_acquire(&p->e->count_lock);
 	p->path0 = NULL;
 	path_counted(h);
-	atomic_fetch_add(&p->e->moves_ended, 1);
+	urds_lock_release(&p->e->count_lock);
 	urds_path_tx_fini(&h->tx);
 	urds_free(&p->e->pool.mem, h, sizeof *h);
 	if (p->e->pool.used == 0)

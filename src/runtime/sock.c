@@ -389,7 +389,6 @@ void sock_close(struct urds_sock *s)
 		return;
 	}
 	s->is_gone = true;
-	atomic_fetch_add(&e->moves_begun, 1);
 	if (s->node)
 		urds_bindtab_remove(&e->bound, &s->bound);
 	if (s->next)
@@ -398,9 +397,8 @@ void sock_close(struct urds_sock *s)
 		s->prev->next = s->next;
 	else
 		e->socks = s->next;
+	move_counts(s); /* with the table: a reader of the counters finds them once */
 	urds_rwlock_write_release(&e->table);
-	move_counts(s);
-	atomic_fetch_add(&e->moves_ended, 1);
 
 	urds_lock_acquire(&s->rx_lock);
 	s->rxq.is_dead = true;

@@ -441,6 +441,51 @@ static void counters_never_run_backwards(void)
 }
 PAIR(counters_never_run_backwards)
 
+static void *closes(void *arg)
+{
+	struct worker *w = arg;
+
+	EXPECT(urds_close(w->s) == 0, 0);
+	return NULL;
+}
+
+static void *finds_one_delivered(void *arg)
+{
+	uint64_t all[URDS_C_MAX];
+
+	(void)arg;
+	engine_counters(cb, all);
+	EXPECT(all[URDS_C_recv_delivered] == 1, (int)all[URDS_C_recv_delivered]);
+	return NULL;
+}
+
+/* Whoever moves what a socket has counted may be held up as long as it likes. */
+static void counters_of_a_close_that_is_held_up(void)
+{
+	struct worker reader = {0}, closer = {0};
+	struct urds_sock *a, *b;
+	uint8_t m[8];
+
+	variant = TCP;
+	two_open();
+	a = sock_at(ca, ip_a, 4000);
+	b = sock_at(cb, ip_b, 4000);
+	CHECK(a && b && send4(a, "count", 5, 0, ip_b, 4000) == 5);
+	CHECK_EQ(urds_recv(b, m, sizeof m, 0), 5);
+	urds_lock_acquire(&b->rx_lock);
+	closer.s = b;
+	start(&closer, closes);
+	EVENTUALLY(atomic_load(&b->is_closed));
+	start(&reader, finds_one_delivered);
+	nap_ms(30); /* for the reader to see what it should not */
+	urds_lock_release(&b->rx_lock);
+	pthread_join(closer.id, NULL);
+	pthread_join(reader.id, NULL);
+	CHECK_THREADS();
+	urds_close(a);
+	two_close();
+}
+
 int main(int argc, char **argv)
 {
 	own_network();
@@ -452,6 +497,7 @@ int main(int argc, char **argv)
 	RUN_PAIR(acknowledged_messages_are_released);
 	RUN_PAIR(room_is_told_at_once);
 	RUN_PAIR(counters_never_run_backwards);
+	T_RUN(counters_of_a_close_that_is_held_up);
 	T_RUN(further_paths_come_to_rest);
 	T_RUN(counters_outlive_two_evictions);
 	T_RUN(no_memory_for_a_path_that_is_accepted);
