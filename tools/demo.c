@@ -173,8 +173,12 @@ static int answers(struct demo *d, const char *what)
 					d->limit_s, what);
 			return -1;
 		}
-		if (tool_poll(p, NODES, d->end_ns - now < TICK_NS ? d->end_ns - now : TICK_NS) < 0)
-			continue;
+		if (tool_poll(p, NODES, d->end_ns - now < TICK_NS ? d->end_ns - now : TICK_NS) <
+		    0) {
+			clear_progress(d);
+			tool_error("cannot wait for the nodes: %s", tool_strerror(errno));
+			return -1;
+		}
 		for (i = 0; i < NODES; i++)
 			if (p[i].revents && on_channel(d, i, what) < 0)
 				return -1;

@@ -10,7 +10,8 @@
 /* An RDS node that does not want the connection closes it at once. */
 #define LISTEN_NS 1500000000u
 
-static bool wait_for(tool_sock fd, short events, uint64_t until_ns)
+/* Return: 1 it is ready, 0 not in time, or -1 and errno. */
+static int wait_for(tool_sock fd, short events, uint64_t until_ns)
 {
 	struct pollfd p = {.fd = fd, .events = events};
 	uint64_t now;
@@ -18,12 +19,10 @@ static bool wait_for(tool_sock fd, short events, uint64_t until_ns)
 	while ((now = tool_now_ns()) < until_ns) {
 		int n = tool_poll(&p, 1, until_ns - now + 1000000u);
 
-		if (n > 0)
-			return true;
-		if (n < 0 && errno != EINTR)
-			break;
+		if (n != 0)
+			return n;
 	}
-	return false;
+	return 0;
 }
 
 static enum doctor_try by_errno(int err)
@@ -50,13 +49,14 @@ static enum doctor_try by_errno(int err)
 	}
 }
 
-static enum doctor_try connected(tool_sock fd)
+static enum doctor_try connected(tool_sock fd, int *err)
 {
 	char byte;
-	ssize_t n;
+	ssize_t n = wait_for(fd, POLLIN, tool_now_ns() + LISTEN_NS);
 
-	if (!wait_for(fd, POLLIN, tool_now_ns() + LISTEN_NS))
-		return DOCTOR_TRY_MUTE;
+	*err = n < 0 ? errno : 0;
+	if (n <= 0)
+		return n < 0 ? DOCTOR_TRY_ERROR : DOCTOR_TRY_MUTE;
 	n = recv(fd, &byte, 1, 0); /* non-blocking */
 	return n > 0 ? DOCTOR_TRY_TALKS : DOCTOR_TRY_CLOSED;
 }
@@ -65,7 +65,7 @@ enum doctor_try doctor_try(const struct tool_addr *src, const struct tool_addr *
 			   uint64_t limit_ns)
 {
 	tool_sock fd = tool_sock_open(dest->sa.ss_family, SOCK_STREAM, true);
-	int err = 0;
+	int err = 0, n;
 	struct tool_addr from = *src, to = *dest;
 	enum doctor_try what;
 
@@ -81,12 +81,13 @@ enum doctor_try doctor_try(const struct tool_addr *src, const struct tool_addr *
 	} else if (connect(fd, tool_sa(&to), to.len) < 0 &&
 		   (err = tool_sock_error()) != EINPROGRESS) {
 		what = by_errno(err);
-	} else if (!wait_for(fd, POLLOUT, tool_now_ns() + limit_ns)) {
-		what = DOCTOR_TRY_NO_ANSWER;
+	} else if ((n = wait_for(fd, POLLOUT, tool_now_ns() + limit_ns)) <= 0) {
+		err = n < 0 ? errno : 0;
+		what = n < 0 ? DOCTOR_TRY_ERROR : DOCTOR_TRY_NO_ANSWER;
 	} else if ((err = tool_sock_pending(fd)) != 0) {
 		what = by_errno(err);
 	} else {
-		what = connected(fd);
+		what = connected(fd, &err);
 	}
 	tool_sock_close(fd);
 	errno = err;

@@ -168,7 +168,7 @@ static int wait_own(struct pinger *p, uint64_t left_ns, struct ping_reply *out)
 		return 0; /* the time left is another now */
 	for (i = 0; i < PING_SLOTS; i++)
 		fds[i] = (struct pollfd){.fd = (tool_sock)p->fds[i], .events = POLLIN};
-	if (tool_poll(fds, PING_SLOTS, left_ns) < 0 && errno != EINTR) {
+	if (tool_poll(fds, PING_SLOTS, left_ns) < 0) {
 		tool_error("waiting for replies: %s", tool_strerror(errno));
 		return -1;
 	}

@@ -20,7 +20,7 @@ static int real_time(struct stress_run *r)
 static int dots(struct stress_run *r)
 {
 	uint64_t next = tool_now_ns();
-	int i;
+	int i, ended;
 
 	r->start_ns = next + 2000000000u;
 	stress_soak_go(r);
@@ -30,7 +30,10 @@ static int dots(struct stress_run *r)
 	atomic_store(&r->has_open_line, true);
 	for (i = 0; i < 4; i++) {
 		next += 1000000000u;
-		if (stress_peer_ended(r, next)) {
+		ended = stress_peer_ended(r, next);
+		if (ended < 0)
+			return -1;
+		if (ended) {
 			stress_say("\n");
 			tool_error(
 				"the other side ended the test while it started: see what it says");

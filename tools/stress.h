@@ -104,8 +104,8 @@ int stress_accept(struct stress_run *r);
 int stress_send_options(struct stress_run *r);
 int stress_go_active(struct stress_run *r);
 int stress_go_passive(struct stress_run *r);
-/* Waits until @until or the peer ends the test. Return: true if it did. */
-bool stress_peer_ended(struct stress_run *r, uint64_t until_ns);
+/* Waits until @until or the peer ends the test. Return: 1 if it did, 0, or -1 (said). */
+int stress_peer_ended(struct stress_run *r, uint64_t until_ns);
 
 /* stress_task.c */
 int stress_tasks_open(struct stress_run *r);

@@ -96,8 +96,13 @@ static int read_all(tool_sock s, uint8_t *p, size_t len, uint64_t until_ns, cons
 			*why = "it sent nothing in time";
 			return -1;
 		}
-		if (tool_poll(&in, 1, TICK_NS) <= 0)
+		n = tool_poll(&in, 1, TICK_NS);
+		if (n == 0)
 			continue;
+		if (n < 0) {
+			*why = tool_strerror(errno);
+			return -1;
+		}
 		n = recv(s, (void *)p, len, 0);
 		if (n == 0 || (n < 0 && !tool_sock_would_wait())) {
 			*why = n == 0 ? "Peer unexpectedly closed connection"
@@ -158,12 +163,14 @@ static int dial(tool_sock s, const struct sockaddr_in *to)
 {
 	struct pollfd out = {.fd = s, .events = POLLOUT};
 	int err = connect(s, (const struct sockaddr *)to, sizeof(*to)) == 0 ? 0 : tool_sock_error();
+	int n;
 
 	while (err == EINPROGRESS) {
 		if (tool_ends_noted())
 			return EINTR;
-		if (tool_poll(&out, 1, TICK_NS) > 0)
-			err = tool_sock_pending(s);
+		n = tool_poll(&out, 1, TICK_NS);
+		if (n != 0)
+			err = n < 0 ? errno : tool_sock_pending(s);
 	}
 	return err;
 }
@@ -271,14 +278,20 @@ int stress_accept(struct stress_run *r)
 	stress_say("waiting for incoming connection on %s:%u\n", quad(own.recv_addr, text),
 		   own.port);
 	while (!tool_ends_noted() && tool_flush() == 0) {
-		if (tool_poll(&in, 1, TICK_NS) <= 0)
+		int n = tool_poll(&in, 1, TICK_NS), err = n < 0 ? errno : 0;
+
+		if (n == 0)
 			continue;
-		r->control = tool_sock_accept(in.fd, &sa);
-		if (r->control == TOOL_NO_SOCK) {
-			if (!is_lack(tool_sock_error()))
+		if (n > 0) {
+			r->control = tool_sock_accept(in.fd, &sa);
+			if (r->control == TOOL_NO_SOCK)
+				err = tool_sock_error();
+			if (r->control == TOOL_NO_SOCK && !is_lack(err))
 				continue; /* it has gone again */
+		}
+		if (r->control == TOOL_NO_SOCK) {
 			tool_error("cannot accept a connection: %s; raise the limit, or end others",
-				   tool_strerror(tool_sock_error()));
+				   tool_strerror(err));
 			break;
 		}
 		r->self.s_addr = htonl(own.recv_addr ? own.recv_addr : local(r->control));
@@ -312,8 +325,8 @@ static int write_all(tool_sock s, const uint8_t *p, size_t len)
 	while (len) {
 		n = tool_sock_send(s, p, len);
 		if (n < 0 && tool_sock_would_wait() && !tool_ends_noted()) {
-			tool_poll(&out, 1, TICK_NS);
-			continue;
+			if (tool_poll(&out, 1, TICK_NS) >= 0)
+				continue;
 		}
 		if (n < 0) {
 			tool_error(
@@ -369,14 +382,16 @@ int stress_go_passive(struct stress_run *r)
 	return read_go(r, &go) < 0 ? -1 : write_all(r->control, &go, 1);
 }
 
-bool stress_peer_ended(struct stress_run *r, uint64_t until_ns)
+int stress_peer_ended(struct stress_run *r, uint64_t until_ns)
 {
 	struct pollfd in = {.fd = r->control, .events = POLLIN};
 	uint64_t now;
+	int n = 0;
 
-	while ((now = tool_now_ns()) < until_ns && !tool_ends_noted() &&
+	while (n == 0 && (now = tool_now_ns()) < until_ns && !tool_ends_noted() &&
 	       !atomic_load(&r->failed_tid))
-		if (tool_poll(&in, 1, until_ns - now < TICK_NS ? until_ns - now : TICK_NS) > 0)
-			return true;
-	return false;
+		n = tool_poll(&in, 1, until_ns - now < TICK_NS ? until_ns - now : TICK_NS);
+	if (n < 0)
+		tool_error("cannot wait for the other side: %s", tool_strerror(errno));
+	return n;
 }

@@ -149,7 +149,7 @@ int stress_watch(struct stress_run *r)
 	uint64_t end = r->o.is_active && r->o.time_s ? first.ns + (uint64_t)r->o.time_s * SECOND_NS
 						     : UINT64_MAX;
 	uint64_t next = first.ns;
-	bool peer_ended = false;
+	int peer_ended = 0;
 	int tid;
 
 	if (header(r) < 0)
@@ -158,6 +158,8 @@ int stress_watch(struct stress_run *r)
 	       tool_flush() == 0) {
 		next += SECOND_NS;
 		peer_ended = stress_peer_ended(r, next);
+		if (peer_ended < 0)
+			return 1;
 		if (tool_now_ns() < next)
 			break;
 		now = moment(r);

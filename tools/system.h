@@ -100,7 +100,8 @@ bool tool_sock_would_wait(void);
 int tool_sock_pending(tool_sock s);
 /* Any address that is not in use now, whatever was there a minute ago. Return: 0 or an errno. */
 int tool_sock_bind_again(tool_sock s, const struct sockaddr *sa, socklen_t len);
-/* As ppoll() does it; descriptors below 0 are passed over. Without any it sleeps. */
+/* As ppoll() does it; descriptors below 0 are passed over. Without any it sleeps. Return: how many are ready, 0 also after
+ * a signal, or -1 and errno when the system will not wait: for one, of more descriptors than the process may have. */
 int tool_poll(struct pollfd *v, unsigned n, uint64_t timeout_ns);
 
 #endif

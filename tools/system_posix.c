@@ -248,6 +248,9 @@ int tool_sock_bind_again(tool_sock s, const struct sockaddr *sa, socklen_t len)
 int tool_poll(struct pollfd *v, unsigned n, uint64_t timeout_ns)
 {
 	struct timespec ts = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
+	int rc = ppoll(v, n, &ts, NULL);
 
-	return ppoll(v, n, &ts, NULL);
+	if (rc < 0 && errno == EINVAL)
+		errno = EMFILE; /* more than the process may have now */
+	return rc < 0 && errno == EINTR ? 0 : rc;
 }

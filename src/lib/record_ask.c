@@ -160,16 +160,20 @@ int urds_rec_wait(struct urds_rec_link *l, int timeout_ms)
 	return n < 0 ? -urds_err_from_errno(errno) : n;
 }
 
-/* Return: 0 when @fd is ready (or ended), -URDS_ETIMEDOUT. */
+/* Return: 0 when @fd is ready (or ended), -URDS_ETIMEDOUT, or that the system will not wait. */
 static int ready(int fd, short events, urds_ns end)
 {
 	struct pollfd p = {.fd = fd, .events = events};
 	urds_ns now;
+	int n;
 
 	for (;;) {
 		now = urds_clock_ns();
-		if (poll(&p, 1, now < end ? (int)((end - now) / URDS_MS(1)) + 1 : 0) > 0)
+		n = poll(&p, 1, now < end ? (int)((end - now) / URDS_MS(1)) + 1 : 0);
+		if (n > 0)
 			return 0;
+		if (n < 0 && errno != EINTR)
+			return -urds_err_from_errno(errno);
 		if (now >= end)
 			return -URDS_ETIMEDOUT;
 	}
