@@ -24,10 +24,11 @@
 struct bed {
 	const char *name;
 	unsigned can;
-	int (*open)(struct bed *b); /* 0, or -1: cannot run here */
+	int (*open)(struct bed *b); /* 0, or -1: @a is no address of this host */
 	void (*close)(struct bed *b);
 	void (*pump)(struct bed *b, urds_ns timeout_ns);
-	bool sends_in_place; /* of TCP on Windows */
+	bool sends_in_place;	  /* of TCP on Windows */
+	bool may_have_no_address; /* open() fails on a host that has none of the kind */
 	/* Filled by open: */
 	struct urds_transport *t;
 	struct urds_poller *poller;

@@ -245,9 +245,10 @@ static int tcp_pair_open(struct bed *b)
 	}
 
 struct bed bed_tcp4 = BED("tcp4", CAN_TCP, tcp4_open, tcp_close, tcp_pump);
-struct bed bed_tcp6 = BED("tcp6", CAN_TCP, tcp6_open, tcp_close, tcp_pump);
-struct bed bed_tcp_link_local =
-	BED("tcp-link-local", CAN_TCP, link_local_open, tcp_close, tcp_pump);
+struct bed bed_tcp6 =
+	BED("tcp6", CAN_TCP, tcp6_open, tcp_close, tcp_pump, .may_have_no_address = true);
+struct bed bed_tcp_link_local = BED("tcp-link-local", CAN_TCP, link_local_open, tcp_close, tcp_pump,
+				    .may_have_no_address = true);
 /* Wine ends such sends in the middle then, and in place others are behind them. */
 struct bed bed_tcp_in_place = BED("tcp-in-place", CAN_TCP & ~CAN_HALF, tcp4_open, tcp_close,
 				  tcp_pump, .sends_in_place = true);
