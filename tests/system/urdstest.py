@@ -6,6 +6,7 @@ are the path of the urds binary and, optionally, words that select cases. Each p
 namespace of its own where that is allowed, so that programs, and builds, can be tested side by side;
 otherwise they take turns.
 """
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -28,6 +29,7 @@ LIMIT_S = 20 * SLOW
 
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
+NOBODY = 65534
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 
 isolated = False  # in a network namespace of its own
@@ -146,6 +148,26 @@ def listen(*addrs):
     for a in addrs:
         p.expect("^ready " + re.escape(a) + "$")
     return p
+
+
+def need_another_user():
+    if os.getuid() != 0:
+        raise Skip("needs root, to be another user")
+
+
+def become_another_user():
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+
+
+@contextlib.contextmanager
+def another_user():
+    """What a Proc needs to run as somebody else."""
+    need_another_user()
+    try:
+        yield {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    except PermissionError:
+        raise Skip("the binary cannot be run by another user") from None
 
 
 def check(condition, *what):
