@@ -88,9 +88,10 @@ def test_bad_input():
 
 
 def test_help_and_version():
-    for args in (("listen", "--help"), ("listen", "--version"), ("--help",), ("--version",)):
-        p = t.run(*args)
-        check(p.rc == 0 and p.out and not p.err, p)
+    for command in (), ("listen",), ("ping",), ("cat",), ("info",), ("doctor",), ("demo",), ("stress",):
+        for option in "--help", "--version":
+            p = t.run(*command, option)
+            check(p.rc == 0 and p.out and not p.err, p)
     p = t.run("nosuch")
     check(p.rc == 2 and "nosuch" in p.err, p)
     check(t.run().rc == 2)
