@@ -9,6 +9,7 @@
 
 #include "bed.h"
 #include "host.h"
+#include "platform/addr.h"
 #include "platform/clock.h"
 #include "tap.h"
 
@@ -36,14 +37,15 @@ static size_t ep_n;
 
 static void begin(void)
 {
+	char text[URDS_ADDR_STRLEN];
+
 	memset(&door, 0, sizeof(door));
 	ep_n = 0;
 	ep_bad_bytes = 0;
-	if (bed->open(bed) < 0) {
-		if (bed->may_have_no_address)
-			T_SKIP("no such address here");
+	if (bed->address && !host_address(bed->address, text, sizeof(text)))
+		T_SKIP("this host has no such address");
+	if (bed->open(bed) < 0)
 		T_FAIL("the bed does not open");
-	}
 	CHECK_EQ(bed->t->connect->listen(bed->t, &bed->b, &door, &listener), 0);
 }
 

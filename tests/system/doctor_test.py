@@ -488,8 +488,8 @@ def test_port_is_taken_over_ipv6():
 
 
 def test_port_is_another_users():
-    with Peer(MID, None), t.another_user() as kw:
-        text = only(host("-I", MID, **kw), "port", "stop")
+    with Peer(MID, None):
+        text = only(host("-I", MID, **t.another_user()), "port", "stop")
         check("uid 0" in text and str(os.getpid()) not in text, text)
 
 

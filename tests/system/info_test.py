@@ -353,8 +353,7 @@ def test_bad_option_prints_the_list():
 
 def test_other_users_are_refused_and_told():
     owner = t.listen("127.4.0.1")
-    with t.another_user() as kw:
-        p = t.run("info", **kw)
+    p = t.run("info", **t.another_user())
     check(p.rc == 1 and not p.out and f"pid {owner.pid}" in p.err, p)
 
 
