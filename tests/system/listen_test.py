@@ -23,6 +23,19 @@ def test_ends_on_sigint():
     check(p.end() == 0, p)
 
 
+def test_ends_on_sighup_but_not_under_nohup():
+    p = t.listen("127.1.0.1")
+    p.signal(signal.SIGHUP)
+    check(p.end() == 0, p)
+    p = t.Proc("listen", "127.1.0.2", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    p.expect("^ready")
+    p.signal(signal.SIGHUP)
+    ping = t.run("ping", "-c", 5, "-i", "50ms", "-I", "127.1.0.1", "127.1.0.2")
+    check(len(ping.lines) == 5 and p.p.poll() is None, p, ping)
+    p.signal(signal.SIGTERM)
+    check(p.end() == 0, p)
+
+
 def test_ipv6():
     p = t.listen("::1")
     p.signal(signal.SIGTERM)
