@@ -104,7 +104,7 @@ int stress_accept(struct stress_run *r);
 int stress_send_options(struct stress_run *r);
 int stress_go_active(struct stress_run *r);
 int stress_go_passive(struct stress_run *r);
-/* Waits until @until or the peer ends the test. Return: true if it did. */
+/* Waits until @until_ns, the end of this command, or that of a task. Return: true if the peer ended the test before. */
 bool stress_peer_ended(struct stress_run *r, uint64_t until_ns);
 
 /* stress_task.c */

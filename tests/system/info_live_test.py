@@ -20,7 +20,7 @@ class Talker(t.Proc):
 
     def __init__(self, me, peer):
         super().__init__(*me, *peer, name=TALKER, stdin=subprocess.PIPE)
-        self.me, self.peer, self.read = me, peer, 0
+        self.me, self.peer = me, peer
         self.expect("^ready$")
 
     def tell(self, word):
