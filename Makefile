@@ -57,6 +57,7 @@ bench-quick: compile
 
 interop-full: compile
 	@$(SETUP) check
+	@scripts/check --stage mingw --build
 	@URDS_INTEROP=full meson test -C $(BUILD) --num-processes 1 --verbose --suite interop
 
 install:

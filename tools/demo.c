@@ -150,7 +150,7 @@ static int on_channel(struct demo *d, int i, const char *what)
 static int answers(struct demo *d, const char *what)
 {
 	struct pollfd p[NODES];
-	uint64_t now;
+	uint64_t now, left;
 	int i, n;
 
 	for (;;) {
@@ -173,12 +173,14 @@ static int answers(struct demo *d, const char *what)
 					d->limit_s, what);
 			return -1;
 		}
-		if (tool_poll(p, NODES, d->end_ns - now < TICK_NS ? d->end_ns - now : TICK_NS) <
-		    0) {
+		left = d->end_ns - now;
+		if (tool_poll(p, NODES, left < TICK_NS ? left : TICK_NS) < 0) {
 			clear_progress(d);
 			tool_error("cannot wait for the nodes: %s", tool_strerror(errno));
 			return -1;
 		}
+		if (tool_ends_noted())
+			continue;
 		for (i = 0; i < NODES; i++)
 			if (p[i].revents && on_channel(d, i, what) < 0)
 				return -1;

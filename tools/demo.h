@@ -34,7 +34,7 @@ struct demo_process {
 	void *handle;	   /* where the system has one; demo_end() closes it */
 };
 
-/* Return: 0, or -1 (said). */
+/* Ctrl-C does not end it: that is for its parent to do. Return: 0, or -1 (said). */
 int demo_start(struct demo_process *p, const char *self, const char *peer);
 /* Waits for it, and ends it by force after @limit_ns. Return: 0, or -1 and in @how the rest of a sentence. */
 int demo_end(struct demo_process *p, uint64_t limit_ns, char *how, size_t cap);

@@ -26,6 +26,9 @@ static void become_node(int fd, const char *self, const char *peer, pid_t parent
 			NULL};
 	ssize_t n;
 
+	/* A terminal sends these to all; the parent sees to it that this one ends, and says why. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(TOOL_FAILED);

@@ -48,6 +48,8 @@ static bool pair(tool_sock out[2])
 		return false;
 	}
 	tool_sock_close(l);
+	/* What accept() makes would be inherited. */
+	SetHandleInformation((HANDLE)out[1], HANDLE_FLAG_INHERIT, 0);
 	return true;
 }
 
@@ -105,12 +107,19 @@ done:
 	return err;
 }
 
+/* A console sends Ctrl-C to all; the parent sees to it that this one ends, and says why. */
+static BOOL WINAPI leave_to_parent(DWORD event)
+{
+	return event == CTRL_C_EVENT || event == CTRL_BREAK_EVENT;
+}
+
 tool_sock demo_channel(long long number)
 {
 	HANDLE in = GetStdHandle(STD_INPUT_HANDLE);
 	WSAPROTOCOL_INFOW info;
 	DWORD n;
 
+	SetConsoleCtrlHandler(leave_to_parent, TRUE);
 	if (!ReadFile(in, &info, sizeof(info), &n, NULL) || n != sizeof(info))
 		return TOOL_NO_SOCK;
 	return WSASocketW(FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO, &info, 0,

@@ -26,16 +26,18 @@ void doctor_say(struct doctor *d, enum doctor_level level, const char *check, co
 
 /* ---- doctor_host.c, doctor_port.c: findings about this host */
 void doctor_host(struct doctor *d);
-void doctor_port(struct doctor *d, bool kernel_has_rds_tcp);
+/* @kernel_remedy: what to do if the kernel itself listens, NULL where it cannot. */
+void doctor_port(struct doctor *d, const char *kernel_remedy);
 
 /* ---- doctor_linux.c, doctor_windows.c: the same, and words of one system */
-bool doctor_kernel(struct doctor *d); /* is there an RDS over TCP of its own? */
+/* Return: what to do if an RDS over TCP of the kernel listens, or NULL if there is none. */
+const char *doctor_kernel(struct doctor *d);
 void doctor_limits(struct doctor *d);
 
 /* Remedies. */
 extern const struct doctor_words {
 	bool has_proc;
-	const char *address, *route, *stopped, *hidden, *elsewhere, *kernel;
+	const char *address, *route, *stopped, *hidden, *elsewhere;
 } doctor_words;
 
 /* ---- doctor_proc.c, doctor_windows.c: who listens on the port */

@@ -33,7 +33,7 @@ static bool has_line(const struct doctor *d, const char *name, const char *word)
 	return found;
 }
 
-bool doctor_kernel(struct doctor *d)
+const char *doctor_kernel(struct doctor *d)
 {
 	bool has_tcp = has_line(d, "modules", "rds_tcp");
 	bool has_rds = has_tcp || has_line(d, "modules", "rds") ||
@@ -51,7 +51,9 @@ bool doctor_kernel(struct doctor *d)
 			"the kernel has RDS, without the module for TCP: both can be used side by side");
 	else
 		doctor_say(d, DOCTOR_OK, "kernel", NULL, "the kernel's RDS is not loaded");
-	return has_tcp;
+	return has_tcp ? "as root: modprobe -r rds_tcp, and a line 'blacklist rds_tcp' in a file of /etc/modprobe.d; or use "
+			 "the kernel's RDS"
+		       : NULL;
 }
 
 static void files(struct doctor *d)
@@ -153,7 +155,4 @@ const struct doctor_words doctor_words = {
 	.stopped = "continue it (kill -CONT), or end it",
 	.hidden = "run this as root to learn which one it is, and end it",
 	.elsewhere = "look for it on the host, outside of this container",
-	.kernel =
-		"as root: modprobe -r rds_tcp, and a line 'blacklist rds_tcp' in a file of /etc/modprobe.d; or use "
-		"the kernel's RDS",
 };

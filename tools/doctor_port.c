@@ -35,7 +35,7 @@ static bool is_owner(struct doctor *d, const struct doctor_listener *q)
 }
 
 static void foreign(struct doctor *d, const struct doctor_listeners *l,
-		    const struct doctor_listener *q, bool kernel_has_rds_tcp)
+		    const struct doctor_listener *q, const char *kernel_remedy)
 {
 	const char *what = q->is_any ? "every address" : q->at.text;
 
@@ -45,9 +45,9 @@ static void foreign(struct doctor *d, const struct doctor_listeners *l,
 			"end that program, or have it listen on another port: RDS has only this one",
 			"pid %ld (%s, %s) listens on TCP port %u of %s", q->pid, q->program,
 			q->user, DOCTOR_PORT, what);
-	else if (kernel_has_rds_tcp && q->is_any)
+	else if (kernel_remedy && q->is_any)
 		doctor_say(
-			d, DOCTOR_STOP, "port", doctor_words.kernel,
+			d, DOCTOR_STOP, "port", kernel_remedy,
 			"the kernel's own RDS (module rds_tcp) listens on TCP port %u of every address",
 			DOCTOR_PORT);
 	else if (l->has_hidden)
@@ -61,7 +61,7 @@ static void foreign(struct doctor *d, const struct doctor_listeners *l,
 			   q->user, DOCTOR_PORT, what);
 }
 
-void doctor_port(struct doctor *d, bool kernel_has_rds_tcp)
+void doctor_port(struct doctor *d, const char *kernel_remedy)
 {
 	struct doctor_listeners *l = calloc(1, sizeof(*l));
 	bool any = false;
@@ -78,7 +78,7 @@ void doctor_port(struct doctor *d, bool kernel_has_rds_tcp)
 			continue;
 		any = true;
 		if (!is_owner(d, &l->v[i]))
-			foreign(d, l, &l->v[i], kernel_has_rds_tcp);
+			foreign(d, l, &l->v[i], kernel_remedy);
 	}
 	if (!any)
 		doctor_say(d, DOCTOR_OK, "port", NULL, "nothing listens on TCP port %u of %s",

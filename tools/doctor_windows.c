@@ -8,10 +8,10 @@
 
 #include "doctor.h"
 
-bool doctor_kernel(struct doctor *d)
+const char *doctor_kernel(struct doctor *d)
 {
 	doctor_say(d, DOCTOR_OK, "kernel", NULL, "Windows has no RDS that could be in the way");
-	return false;
+	return NULL;
 }
 
 void doctor_limits(struct doctor *d)
@@ -126,5 +126,4 @@ const struct doctor_words doctor_words = {
 	.stopped = "continue it, or end it in the task manager",
 	.hidden = "run this as administrator to learn which one it is, and end it",
 	.elsewhere = "look for it with 'netstat -ano', as administrator",
-	.kernel = "end what listens there", /* no kernel of this system has RDS */
 };

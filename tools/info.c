@@ -33,7 +33,8 @@ static const char help[] =
 	"  --version  the release\n"
 	"\n"
 	"Without a choice everything is shown, always in the order I T c k n r s t\n"
-	"and then peers, which rds-info shows only when asked.\n"
+	"and then peers, which rds-info shows only when asked. Of -I a line on standard error says\n"
+	"'Protocol not available', as rds-info does on a host without RDMA.\n"
 	"Exit status: 0, or 1 for bad usage or when there is no process to ask.\n";
 
 enum { OPT_HELP = 256, OPT_VERSION, OPT_OWNERS, OPT_JSON, OPT_PEERS };

@@ -12,7 +12,7 @@ static const char help[] =
 	"usage: urds listen ADDR...\n"
 	"\n"
 	"Owns each local address ADDR (IPv4, IPv6, or a name): accepts the connections of its peers and\n"
-	"answers their pings. Prints 'ready ADDR' for each, then runs until SIGTERM or SIGINT.\n"
+	"answers their pings. Prints 'ready ADDR' for each, then runs until Ctrl-C or a signal ends it.\n"
 	"\n"
 	"  --help      this text\n"
 	"  --version   the release\n"

@@ -104,7 +104,7 @@ int stress_accept(struct stress_run *r);
 int stress_send_options(struct stress_run *r);
 int stress_go_active(struct stress_run *r);
 int stress_go_passive(struct stress_run *r);
-/* Waits until @until or the peer ends the test. Return: 1 if it did, 0, or -1 (said). */
+/* Waits until @until_ns, the end of this command, or that of a task. Return: 1 if the peer ended the test before, 0, or -1 (said). */
 int stress_peer_ended(struct stress_run *r, uint64_t until_ns);
 
 /* stress_task.c */

@@ -81,7 +81,7 @@ static void decode(const uint8_t *p, struct stress_opts *o)
 	o->retries = stress_get(&p, 4);
 }
 
-/* Return: 0, or NULL-terminated reason in @why and -1. Gives up at @until, or on a signal. */
+/* Return: 0, or -1 and the reason in @why. Gives up at @until_ns, or when this command is to end. */
 static int read_all(tool_sock s, uint8_t *p, size_t len, uint64_t until_ns, const char **why)
 {
 	struct pollfd in = {.fd = s, .events = POLLIN};

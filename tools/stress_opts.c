@@ -38,7 +38,8 @@ static const char help[] =
 	"  --show-histogram        round-trip times at the end\n"
 	"  --reset                 break the connection from ADDR of -r to that of -s, and end\n"
 	"  --async                 sends with notification, which urds has not\n"
-	"  -h, --help              this text\n"
+	"  -h                      this text as rds-stress prints it: an error, exit status 2\n"
+	"  --help                  this text\n"
 	"  --version               the release\n"
 	"\n"
 	"Exit status: 0 the test ran to its end, 1 an error or a bad message, 2 bad usage.\n";
@@ -59,6 +60,7 @@ enum {
 	OPT_HISTOGRAM,
 	OPT_RESET,
 	OPT_ASYNC,
+	OPT_HELP,
 	OPT_VERSION,
 };
 
@@ -78,7 +80,7 @@ static const struct option options[] = {
 	{"report-summary", no_argument, NULL, 'z'},
 	{"rtprio", no_argument, NULL, 'R'},
 	{"report-cpu", no_argument, NULL, 'c'},
-	{"help", no_argument, NULL, 'h'},
+	{"help", no_argument, NULL, OPT_HELP},
 	{"connect-retries", required_argument, NULL, OPT_RETRIES},
 	{"use-cong-monitor", required_argument, NULL, OPT_MONITOR},
 	{"rdma-use-once", required_argument, NULL, OPT_ONCE},
@@ -230,6 +232,8 @@ static int one(struct stress_opts *o, int c)
 	case OPT_ASYNC:
 		o->is_async = 1;
 		break;
+	case OPT_HELP:
+		return tool_print(help);
 	case OPT_VERSION:
 		return tool_version();
 	default: /* -h and what is unknown */

@@ -20,8 +20,10 @@ void tool_system_init(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0 &&
-		    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+		    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) {
+			fprintf(stderr, "urds: cannot open /dev/null: %s\n", strerror(errno));
 			_exit(1);
+		}
 }
 
 const char *tool_base_name(char *buf, size_t cap, const char *argv0)
@@ -32,6 +34,15 @@ const char *tool_base_name(char *buf, size_t cap, const char *argv0)
 	return buf;
 }
 
+/* Under nohup a hangup changes nothing. SIGINT, which shells ignore for what they run in the background, counts all the same:
+ * who sends it there means it. */
+static bool is_left_alone(int sig)
+{
+	struct sigaction was;
+
+	return sig == SIGHUP && sigaction(sig, NULL, &was) == 0 && was.sa_handler == SIG_IGN;
+}
+
 static sigset_t ends(void)
 {
 	sigset_t set;
@@ -39,7 +50,8 @@ static sigset_t ends(void)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
+	if (!is_left_alone(SIGHUP))
+		sigaddset(&set, SIGHUP);
 	return set;
 }
 
@@ -70,8 +82,9 @@ static void note(const int *sigs, size_t n, int flags)
 {
 	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = SA_RESTART | flags};
 
-	while (n--)
-		sigaction(*sigs++, &sa, NULL);
+	for (size_t i = 0; i < n; i++)
+		if (!is_left_alone(sigs[i]))
+			sigaction(sigs[i], &sa, NULL);
 }
 
 void tool_ends_note(void)

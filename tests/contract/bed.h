@@ -24,10 +24,14 @@
 struct bed {
 	const char *name;
 	unsigned can;
-	int (*open)(struct bed *b); /* 0, or -1: cannot run here */
+	int (*open)(
+		struct
+		bed *b); /* 0, or -1: there is no such transport, or @a is no address of this host */
 	void (*close)(struct bed *b);
 	void (*pump)(struct bed *b, urds_ns timeout_ns);
 	bool sends_in_place; /* of TCP on Windows */
+	/* It needs an address of this kind, which not every host has. NULL: nothing special. */
+	bool (*address)(const struct urds_addr *a);
 	/* Filled by open: */
 	struct urds_transport *t;
 	struct urds_poller *poller;

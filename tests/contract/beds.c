@@ -53,6 +53,14 @@ static int tcp4_open(struct bed *b)
 	return tcp_open(b, "127.0.0.1", "127.0.0.2", "192.0.2.77");
 }
 
+static bool is_loopback6(const struct urds_addr *a)
+{
+	struct urds_addr one;
+
+	set_addr(&one, "::1");
+	return urds_addr_eq(a, &one);
+}
+
 static int tcp6_open(struct bed *b)
 {
 	return tcp_open(b, "::1", "::1", "2001:db8::77");
@@ -62,7 +70,7 @@ static int link_local_open(struct bed *b)
 {
 	char text[URDS_ADDR_STRLEN];
 
-	if (!host_link_local(text, sizeof(text)))
+	if (!host_address(b->address, text, sizeof(text)))
 		return -1;
 	return tcp_open(b, text, text, "2001:db8::77");
 }
@@ -245,9 +253,9 @@ static int tcp_pair_open(struct bed *b)
 	}
 
 struct bed bed_tcp4 = BED("tcp4", CAN_TCP, tcp4_open, tcp_close, tcp_pump);
-struct bed bed_tcp6 = BED("tcp6", CAN_TCP, tcp6_open, tcp_close, tcp_pump);
-struct bed bed_tcp_link_local =
-	BED("tcp-link-local", CAN_TCP, link_local_open, tcp_close, tcp_pump);
+struct bed bed_tcp6 = BED("tcp6", CAN_TCP, tcp6_open, tcp_close, tcp_pump, .address = is_loopback6);
+struct bed bed_tcp_link_local = BED("tcp-link-local", CAN_TCP, link_local_open, tcp_close, tcp_pump,
+				    .address = urds_addr_is_link_local);
 /* Wine ends such sends in the middle then, and in place others are behind them. */
 struct bed bed_tcp_in_place = BED("tcp-in-place", CAN_TCP & ~CAN_HALF, tcp4_open, tcp_close,
 				  tcp_pump, .sends_in_place = true);

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/types.h"
+
 /* First in main(). A program that has not ended after @limit_s is ended: a hang is a failure with its place, not a stuck
  * build. */
 void host_init(unsigned limit_s);
@@ -20,8 +22,8 @@ uint16_t host_port(uint16_t base);
 /* Descriptors, or handles, of this process. */
 size_t host_fd_count(void);
 
-/* A link-local address of this host as text of up to @size bytes. */
-bool host_link_local(char *text, size_t size);
+/* An address of this host that @fits, as text of up to @size bytes. */
+bool host_address(bool (*fits)(const struct urds_addr *a), char *text, size_t size);
 
 /* Two connected stream sockets: 0 or -1. */
 int host_tcp_pair(intptr_t fd[2]);

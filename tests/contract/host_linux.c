@@ -31,7 +31,7 @@ size_t host_fd_count(void)
 	return n;
 }
 
-bool host_link_local(char *text, size_t size)
+bool host_address(bool (*fits)(const struct urds_addr *a), char *text, size_t size)
 {
 	struct ifaddrs *list, *i;
 	struct urds_addr a;
@@ -43,7 +43,7 @@ bool host_link_local(char *text, size_t size)
 		found = i->ifa_addr && i->ifa_addr->sa_family == AF_INET6 &&
 			urds_addr_from_sockaddr(&a, NULL, i->ifa_addr,
 						sizeof(struct sockaddr_in6)) == 0 &&
-			urds_addr_is_link_local(&a);
+			fits(&a);
 		if (found)
 			urds_addr_format(text, size, &a);
 	}

@@ -46,7 +46,7 @@ size_t host_fd_count(void)
 	return GetProcessHandleCount(GetCurrentProcess(), &n) ? n : 0;
 }
 
-bool host_link_local(char *text, size_t size)
+bool host_address(bool (*fits)(const struct urds_addr *a), char *text, size_t size)
 {
 	ULONG bytes = 1 << 20;
 	IP_ADAPTER_ADDRESSES *list = malloc(bytes);
@@ -60,7 +60,7 @@ bool host_link_local(char *text, size_t size)
 				found = urds_addr_from_sockaddr(
 						&a, NULL, u->Address.lpSockaddr,
 						(size_t)u->Address.iSockaddrLength) == 0 &&
-					urds_addr_is_link_local(&a);
+					fits(&a);
 				if (found)
 					urds_addr_format(text, size, &a);
 			}

@@ -276,7 +276,7 @@ class Mesh:
 
 def need_windows():
     if not os.path.isfile(URDSPEER_EXE):
-        raise lab.Skip('no urdspeer.exe: scripts/check --stage mingw builds it, or URDSPEER_EXE names it')
+        raise lab.Skip('no urdspeer.exe: scripts/check --stage mingw --build makes it, or URDSPEER_EXE names it')
     if not wine.is_there():
         raise lab.Skip('no Wine: scripts/setup check')
 

@@ -63,7 +63,7 @@ tap.case("paths__no_file_names_a_machine",
 # Commands and files of one system, which somebody on another one would look for in vain.
 OF_ONE = re.compile(r"\b(ip (addr|link|route)|ulimit|lsmod|modprobe|sysctl|ss -\w|kill -[A-Z]|iptables|ipconfig|netstat|netsh)\b|/proc/|/etc/(?!urds)")
 # What is built for one system only.
-BUILT_FOR_ONE = re.compile(r"/(linux|posix|windows)/|_(linux|posix|windows)\.c$|^tools/(doctor_proc|stress)|^src/lib/record_(ask|pipe|serve)")
+BUILT_FOR_ONE = re.compile(r"/(linux|posix|windows)/|_(linux|posix|windows)\.c$|^tools/doctor_proc|^src/lib/record_(ask|pipe|serve)")
 LITERAL = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 
 tap.case("texts__of_all_systems_name_no_command_of_one",

@@ -84,6 +84,23 @@ def test_nodes_do_not_outlive_the_command():
         t.until(lambda: all(is_gone(x) for x in pids), "a node lives on")
 
 
+def test_a_terminals_interrupt_is_no_failure_of_a_node():
+    for sig in (signal.SIGINT, signal.SIGHUP) * 5:
+        p = t.Proc("demo", start_new_session=True)
+        p.expect("is pid")
+        os.killpg(p.pid, sig)
+        check(p.end() == 1 and p.err == "urds demo: interrupted; the nodes are stopped", p)
+
+
+def test_a_hangup_under_nohup_changes_nothing():
+    p = t.Proc("demo", "--messages", 1000, "--time-limit", 100, start_new_session=True,
+               preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    p.expect("is pid")
+    os.killpg(p.pid, signal.SIGHUP)
+    p.expect("^demo: sent", limit=100)
+    check(last(p)[1] == 1000 and not p.err, p)
+
+
 def test_node_that_dies_ends_it():
     p = t.Proc("demo")
     pid = int(p.expect(r"is pid (\d+), ").group(1))

@@ -20,7 +20,7 @@ class Talker(t.Proc):
 
     def __init__(self, me, peer):
         super().__init__(*me, *peer, name=TALKER, stdin=subprocess.PIPE)
-        self.me, self.peer, self.read = me, peer, 0
+        self.me, self.peer = me, peer
         self.expect("^ready$")
 
     def tell(self, word):
@@ -39,6 +39,13 @@ class Talker(t.Proc):
 
 def pair():
     return Talker(A, B), Talker(B, A)
+
+
+def talk(a, b, messages):
+    """Until more than that many have come on either side; they go on."""
+    for x in (a, b):
+        x.tell("go")
+    t.until(lambda: min(x.says()["received"][0] for x in (a, b)) > messages, f"no messages\n{a}\n{b}")
 
 
 def info(*args):
@@ -83,9 +90,7 @@ def at_rest(a, b):
 
 def test_counters_while_messages_flow():
     a, b = pair()
-    for x in (a, b):
-        x.tell("go")
-    t.until(lambda: min(x.says()["received"][0] for x in (a, b)) > 100, f"no messages\n{a}\n{b}")
+    talk(a, b, 100)
     for _ in range(10):
         for x in (a, b):
             before, got, after = x.says(), info(x.me[0]), x.says()
@@ -107,9 +112,7 @@ def test_counters_and_sequence_numbers_when_all_has_come():
     t.until(lambda: b.says()["received"][0] > 0, f"no messages\n{a}\n{b}")
     at_rest(a, b)
     first = {x: (said(x), connection(info(x.me[0]), x.me[0], x.peer[0])) for x in (a, b)}
-    for x in (a, b):
-        x.tell("go")
-    t.until(lambda: min(x.says()["received"][0] for x in (a, b)) > 500, f"no messages\n{a}\n{b}")
+    talk(a, b, 500)
     at_rest(a, b)
     for x, y in ((a, b), (b, a)):
         words, got = said(x), info(x.me[0])
@@ -130,9 +133,7 @@ def test_counters_and_sequence_numbers_when_all_has_come():
 
 def test_one_question_to_both():
     a, b = pair()
-    for x in (a, b):
-        x.tell("go")
-    t.until(lambda: min(x.says()["received"][0] for x in (a, b)) > 100, f"no messages\n{a}\n{b}")
+    talk(a, b, 100)
     at_rest(a, b)
     got = info()
     check(sorted((s["bound_addr"], s["bound_port"]) for s in got["sockets"]) == [A, B], got["sockets"])

@@ -23,6 +23,19 @@ def test_ends_on_sigint():
     check(p.end() == 0, p)
 
 
+def test_ends_on_sighup_but_not_under_nohup():
+    p = t.listen("127.1.0.1")
+    p.signal(signal.SIGHUP)
+    check(p.end() == 0, p)
+    p = t.Proc("listen", "127.1.0.2", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    p.expect("^ready")
+    p.signal(signal.SIGHUP)
+    ping = t.run("ping", "-c", 5, "-i", "50ms", "-I", "127.1.0.1", "127.1.0.2")
+    check(len(ping.lines) == 5 and p.p.poll() is None, p, ping)
+    p.signal(signal.SIGTERM)
+    check(p.end() == 0, p)
+
+
 def test_ipv6():
     p = t.listen("::1")
     p.signal(signal.SIGTERM)
@@ -88,9 +101,10 @@ def test_bad_input():
 
 
 def test_help_and_version():
-    for args in (("listen", "--help"), ("listen", "--version"), ("--help",), ("--version",)):
-        p = t.run(*args)
-        check(p.rc == 0 and p.out and not p.err, p)
+    for command in (), ("listen",), ("ping",), ("cat",), ("info",), ("doctor",), ("demo",), ("stress",):
+        for option in "--help", "--version":
+            p = t.run(*command, option)
+            check(p.rc == 0 and p.out and not p.err, p)
     p = t.run("nosuch")
     check(p.rc == 2 and "nosuch" in p.err, p)
     check(t.run().rc == 2)

@@ -116,15 +116,13 @@ def test_ping_and_its_answer():
 
 
 def test_others_learn_who_it_is_and_no_more():
-    if os.getuid() != 0:
-        raise t.Skip("needs root, to be another user")
+    t.need_another_user()
     p = t.listen(A)
     pid = os.fork()
     if pid == 0:
         code = 9
         try:
-            os.setgid(65534)
-            os.setuid(65534)
+            t.become_another_user()
             with t.record_connect(A) as s:
                 good = t.record_ask(s, t.IDENT)[0] == 0
                 for kind, body in ((t.INFO, struct.pack(">I", 10000)), (t.RESET, t.record_addr("127.2.0.2")),
@@ -138,14 +136,12 @@ def test_others_learn_who_it_is_and_no_more():
 
 
 def test_others_cannot_crowd_out_the_owners_user():
-    if os.getuid() != 0:
-        raise t.Skip("needs root, to be another user")
+    t.need_another_user()
     t.listen(A)
     r, w = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.setgid(65534)
-        os.setuid(65534)
+        t.become_another_user()
         end = time.monotonic() + 3
         crowd = []
         os.write(w, b"x")

@@ -13,6 +13,7 @@ from stresspeer import Peer
 from stressrun import ROW, active, check_perf, independent_drives, independent_waits, passive, rows
 from urdstest import check
 
+
 def test_perfdata_on_both_sides():
     p = passive("-c")
     a = active("-q", 2000, "-a", 100, "-t", 2, "-T", 3, "--show-perfdata")

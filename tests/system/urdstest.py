@@ -28,6 +28,7 @@ LIMIT_S = 20 * SLOW
 
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
+NOBODY = 65534
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 
 isolated = False  # in a network namespace of its own
@@ -146,6 +147,29 @@ def listen(*addrs):
     for a in addrs:
         p.expect("^ready " + re.escape(a) + "$")
     return p
+
+
+def need_another_user():
+    if os.getuid() != 0:
+        raise Skip("needs root, to be another user")
+
+
+def become_another_user():
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+
+
+def another_user():
+    """What a Proc needs to run as somebody else: a copy, for the folder of the original may be closed to others."""
+    need_another_user()
+    libraries = subprocess.run(["ldd", URDS], stdout=subprocess.PIPE, text=True, check=True).stdout
+    ours = re.findall(r"=> (/\S*/liburds\.so\S*)", libraries)
+    check(ours, libraries)
+    for f in (URDS, *ours):
+        shutil.copy(f, tempdir())
+    return {"user": NOBODY, "group": NOBODY, "extra_groups": [], "name": os.path.join(tempdir(), os.path.basename(URDS)),
+            "env": {"LD_LIBRARY_PATH": tempdir()}}
 
 
 def check(condition, *what):
