@@ -40,16 +40,24 @@ static void finish(void)
 	CHECK_EQ(mem.blocks, 0);
 }
 
-static uint64_t put(uint32_t n)
+/* @alone: in a buffer of its own. */
+static uint64_t put_in(uint32_t n, bool alone)
 {
 	struct urds_log_claim c;
+	struct urds_buf *big = alone ? urds_buf_new(&mem.m, urds_buf_blocks(URDS_HDR_LEN + n))
+				     : NULL;
 
-	CHECK_EQ(urds_log_claim(&t.log, n, &mem, 9, NULL, &c), 0);
+	CHECK_EQ(urds_log_claim(&t.log, n, &mem, 9, big, &c), 0);
 	urds_hdr_put_data(c.wire, c.seq, n, 8, 9);
 	for (uint32_t i = 0; i < n; i++)
 		c.wire[URDS_HDR_LEN + i] = test_byte(c.seq, i);
 	urds_log_commit(&c);
 	return c.seq;
+}
+
+static uint64_t put(uint32_t n)
+{
+	return put_in(n, false);
 }
 
 static struct urds_tx_done done;
@@ -77,6 +85,13 @@ static size_t take(size_t max)
 static void take_all(void)
 {
 	while (take(SIZE_MAX) > 0)
+		;
+}
+
+/* As who drives it does: until it says that no more is due. */
+static void take_due(void)
+{
+	while (take(SIZE_MAX) > 0 && urds_path_tx_has_more(&t, &env))
 		;
 }
 
@@ -224,10 +239,83 @@ static void path_tx__map_waits_for_the_end_of_a_message(void)
 		put(20);
 		CHECK_EQ(take(cut), cut);
 		env.map_gen++;
-		take_all();
+		take_due();
 		parse();
 		CHECK_EQ(nh, 3);
 		CHECK_EQ(kind(0), URDS_FRAME_DATA);
+		CHECK_EQ(kind(2), URDS_FRAME_MAP);
+		finish();
+	}
+}
+
+/* Also behind a map that is half sent, and behind one that holds the older bits. */
+static void path_tx__map_waits_for_the_end_of_a_map(void)
+{
+	size_t total = URDS_HDR_LEN + URDS_CONGMAP_LEN;
+
+	for (size_t cut = 1; cut < total; cut += 61) {
+		begin(true);
+		up(false);
+		take_all();
+		len = 0;
+		env.map_gen++;
+		CHECK_EQ(take(cut), cut);
+		env.map_gen++;
+		take_due();
+		parse();
+		CHECK_EQ(nh, 2);
+		CHECK_EQ(kind(1), URDS_FRAME_MAP);
+		CHECK(t.map_gen == env.map_gen);
+		finish();
+	}
+}
+
+/* What goes out without another gather's help leaves none due: nobody gathers twice for a small message. */
+static void path_tx__one_gather_is_enough(void)
+{
+	begin(true);
+	up(false);
+	put(10);
+	CHECK(take(SIZE_MAX) > 0);
+	CHECK(!urds_path_tx_has_more(&t, &env));
+	put(10);
+	urds_path_tx_want_ack(&t); /* of a kernel: there is none to send */
+	CHECK(take(SIZE_MAX) > 0);
+	CHECK(!urds_path_tx_has_more(&t, &env));
+	env.ack = 5;
+	put(10); /* which carries it */
+	CHECK(take(SIZE_MAX) > 0);
+	CHECK_EQ(last_ack, 5);
+	CHECK(!urds_path_tx_has_more(&t, &env));
+	finish();
+	begin(true); /* the map waits for the other end to speak */
+	up(true);
+	CHECK(take(SIZE_MAX) > 0);
+	CHECK(!urds_path_tx_has_more(&t, &env));
+	urds_path_tx_proven(&t);
+	CHECK(urds_path_tx_has_more(&t, &env));
+	finish();
+}
+
+/* A gather that is full, of bytes or of pieces. */
+static void path_tx__a_full_gather_has_more(void)
+{
+	static const struct {
+		unsigned n;
+		uint32_t len;
+		bool alone;
+	} row[] = {{300, 2000, false}, {2 * URDS_TX_IOV_MAX, 10, true}};
+
+	for (size_t k = 0; k < sizeof row / sizeof row[0]; k++) {
+		begin(false);
+		up(false);
+		take_all();
+		len = 0;
+		for (unsigned i = 0; i < row[k].n; i++)
+			put_in(row[k].len, row[k].alone);
+		take_due();
+		parse();
+		CHECK_EQ(nh, row[k].n);
 		finish();
 	}
 }
@@ -667,6 +755,9 @@ int main(int argc, char **argv)
 	T_RUN(path_tx__only_path_0_sends_maps);
 	T_RUN(path_tx__map_goes_when_the_generation_differs);
 	T_RUN(path_tx__map_waits_for_the_end_of_a_message);
+	T_RUN(path_tx__map_waits_for_the_end_of_a_map);
+	T_RUN(path_tx__one_gather_is_enough);
+	T_RUN(path_tx__a_full_gather_has_more);
 	T_RUN(path_tx__partial_take_at_every_offset);
 	T_RUN(path_tx__a_cut_at_every_offset_keeps_the_messages);
 	T_RUN(path_tx__uncertain_dialler_sends_a_flagged_probe_and_waits);
