@@ -532,6 +532,7 @@ int sock_wait(struct urds_sock *s, int events, urds_ns deadline);
 enum { SOCK_IN = 1, SOCK_OUT = 2 };
 void sock_cancel(struct urds_sock *s, const struct urds_endpoint *to);
 void sock_freed(struct urds_sock *s, uint64_t msgs, uint64_t bytes); /* acknowledged */
+void sock_set_sndbuf(struct urds_sock *s, uint32_t limit);
 void sock_rx_news(struct urds_sock *s, unsigned news, size_t n); /* rx_lock held: wake readers */
 bool sock_flip(struct urds_sock *s, bool congested); /* rx_lock held; true: the map changed */
 
