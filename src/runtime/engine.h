@@ -59,13 +59,14 @@ struct urds_sock {
 	struct urds_lock rx_lock; /* guards rxq, rx_waiters */
 	struct urds_lock tx_lock; /* guards txq, tx_waiters, the cached destination, peer_at */
 
-	struct urds_bound bound; /* table lock; at.port 0: unbound */
+	struct urds_bound bound; /* table lock; also read by who has seen node */
 	struct urds_ctx *e;
 	struct urds_sock *next, *prev; /* table lock */
-	_Atomic(struct node *) node;   /* once bound: after bound; table lock to write */
-	_Atomic bool is_closed;	       /* calls fail with EBADF */
-	bool is_gone;		       /* table lock: out of all tables */
-	bool has_left; /* a port, when a bind failed half-way: it may have sent before */
+	_Atomic(struct node *)
+		node; /* once bound: after bound; table lock to write, and rx_lock to clear */
+	_Atomic bool is_closed; /* calls fail with EBADF */
+	bool is_gone;		/* table lock: out of all tables */
+	_Atomic bool has_left;	/* a port, when a bind failed half-way: it may have sent before */
 	_Atomic bool is_nonblock;
 	_Atomic bool is_watched; /* a descriptor exists and may be polled */
 	uint32_t forks;		 /* sock_forks when it was made */
@@ -534,7 +535,8 @@ void sock_cancel(struct urds_sock *s, const struct urds_endpoint *to);
 void sock_freed(struct urds_sock *s, uint64_t msgs, uint64_t bytes); /* acknowledged */
 void sock_set_sndbuf(struct urds_sock *s, uint32_t limit);
 void sock_rx_news(struct urds_sock *s, unsigned news, size_t n); /* rx_lock held: wake readers */
-bool sock_flip(struct urds_sock *s, bool congested); /* rx_lock held; true: the map changed */
+/* rx_lock held. Return: the node, if its map changed. */
+struct node *sock_flip(struct urds_sock *s, bool congested);
 
 /* ---- linger.c */
 /* Would sock_linger() wait? *until: at most to then. */
