@@ -453,8 +453,8 @@ urds_ns engine_promise(struct urds_ctx *e);
 /* A listener that ran out of descriptors tries again. Return: when to call this again. */
 urds_ns engine_resume_accepts(struct urds_ctx *e);
 /* Is a ring for the leader, which this thread has met, not taken for long? Then it was left by longjmp, and is replaced.
- * *since: kept between calls. */
-bool engine_leader_is_missed(struct urds_ctx *e, urds_ns *since);
+ * Under progress_lock. */
+bool engine_leader_is_missed(struct urds_ctx *e);
 /* All that there is to do, what the poller tells included. Return: events. */
 int engine_poll_now(struct urds_ctx *e);
 /* Lets some thread see to the poller at once. */

@@ -171,8 +171,7 @@ static int wait_room(struct urds_sock *s, struct path *h, uint32_t len, bool don
 	if (rc != -URDS_EAGAIN)
 		return rc;
 	urds_count(s->e, URDS_C_send_queue_full, 1);
-	atomic_store_explicit(&h->wants_ack, true, memory_order_relaxed);
-	path_sample(h); /* what TCP has acknowledged may make room at once */
+	path_hurry(h); /* what TCP has acknowledged may make room at once */
 	if (dontwait)
 		engine_drive(s->e); /* so may an ack that waits to be read */
 	while ((rc = charge_locked(s, h, len)) == -URDS_EAGAIN && !dontwait) {

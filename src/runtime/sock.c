@@ -319,12 +319,9 @@ static void cancel_at(struct peer *p, void *arg)
 		urds_lock_release(&p->lock);
 	}
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h = peer_path_get(p, i, false);
 		struct urds_log_freed freed;
-		struct path *h;
 
-		urds_lock_acquire(&p->lock);
-		h = peer_path_if(p, i);
-		urds_lock_release(&p->lock);
 		if (!h)
 			continue;
 		urds_lock_acquire(&h->append);

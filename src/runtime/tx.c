@@ -362,25 +362,15 @@ void flusher_main(void *arg)
 
 /* ---------------------------------------------------------------- congestion maps */
 
-struct maps_arg {
-	struct node *n;
-};
-
 static void push_map(struct peer *p, void *arg)
 {
-	struct maps_arg *a = arg;
-	struct path *h;
+	struct path *h = p->node == arg ? peer_path_get(p, 0, true) : NULL;
 
-	if (p->node != a->n)
-		return;
-	urds_lock_acquire(&p->lock);
-	h = peer_path_awake(p, 0);
-	urds_lock_release(&p->lock);
 	if (h)
 		path_transmit(h);
 }
 
 void maps_push(struct node *n)
 {
-	peer_each(n->e, push_map, &(struct maps_arg){n});
+	peer_each(n->e, push_map, n);
 }
