@@ -3,14 +3,13 @@
  * A context's life where things go wrong: ends with connections that do not, descriptors and memory that run out,
  * peers that are no peers.
  */
-#include <sys/resource.h>
-
 #include "platform/posix/fds.h"
 #include "transport/tcp/tcp_internal.h"
 #include "wire/hdr.h"
 
 #include "engine.h"
 #include "inside.h"
+#include "plugs.h"
 #include "sanitized.h"
 
 #define IP_S "127.25.0.1" /* the smaller address connects */
@@ -242,26 +241,18 @@ static void bind__that_fails_late(void)
 /* A bind needs one descriptor, for its listener; it says so if there is none. */
 static void bind__without_descriptors(void)
 {
-	struct rlimit was, few;
 	struct urds_sock *s;
-	int plug[64];
 
 	ctx = ctx_open(URDS_CONFIG_NO_RECORD);
 	CHECK(ctx && sock_at(ctx, IP_S, 4000));
 	s = urds_socket(ctx);
-	CHECK(s && getrlimit(RLIMIT_NOFILE, &was) == 0);
-	for (unsigned i = 0; i < 64; i++)
-		plug[i] = dup(0);
-	few = was;
-	few.rlim_cur = (rlim_t)plug[63] + 1;
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+	CHECK(s);
+	plug_descriptors();
 	CHECK_ERR(bind4(s, IP_L, 4001), EMFILE);
 	printf("# %s\n", urds_reason());
-	close(plug[0]);
+	pull_plug();
 	CHECK_EQ(bind4(s, IP_L, 4001), 0);
-	setrlimit(RLIMIT_NOFILE, &was);
-	for (unsigned i = 1; i < 64; i++)
-		close(plug[i]);
+	unplug_descriptors();
 	CHECK_EQ(urds_shutdown(ctx), 0);
 }
 
