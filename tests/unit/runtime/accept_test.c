@@ -3,6 +3,9 @@
  * There is no descriptor to accept with; then the program closes one of its own, of which nobody is told. Accepting goes on
  * all the same, whoever drives the context.
  */
+#include <sys/un.h>
+
+#include "lib/record_server.h"
 #include "platform/posix/fds.h"
 #include "transport/tcp/tcp_internal.h"
 
@@ -95,6 +98,35 @@ static void accept__goes_on_by_an_event_loop(void)
 	finish();
 }
 
+/* Nor is the record's listener, which other processes ask who they have before them. */
+static void accept__of_the_record_goes_on(void)
+{
+	struct sockaddr_un at;
+	socklen_t len = sizeof at;
+	struct urds_record *r;
+	char m;
+
+	ctx = ctx_open(URDS_CONFIG_NO_THREADS);
+	CHECK(ctx);
+	CHECK(sock_at(ctx, IP, 4000));
+	watch = (struct pollfd){.fd = urds_context_fd(ctx), .events = POLLIN};
+	r = ctx->nodes->record;
+	CHECK_EQ(getsockname((int)r->name.listener, (struct sockaddr *)&at, &len), 0);
+	client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	CHECK(client >= 0);
+	EVENTUALLY((turn(), poll(&watch, 1, 0) == 0));
+	plug_descriptors();
+	CHECK_EQ(connect(client, (struct sockaddr *)&at, len), 0);
+	CHECK_EQ(send(client, "?", 1, 0), 1); /* no request: who sends that is closed */
+	CHECK(poll(&watch, 1, 0) == 1);
+	/* The descriptor is not readable all the time. */
+	EVENTUALLY((turn(), poll(&watch, 1, 0) == 0));
+	CHECK(recv(client, &m, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+	unplug_descriptors();
+	EVENTUALLY_S((turn(), recv(client, &m, 1, MSG_DONTWAIT) == 0), 5);
+	finish();
+}
+
 static void *receive(void *arg)
 {
 	char m[8];
@@ -126,5 +158,6 @@ int main(int argc, char **argv)
 	T_RUN(accept__goes_on_by_the_loop_thread);
 	T_RUN(accept__goes_on_by_an_event_loop);
 	T_RUN(accept__goes_on_by_a_call_that_waits);
+	T_RUN(accept__of_the_record_goes_on);
 	return t_done();
 }
