@@ -196,56 +196,54 @@ static void *wait_expect_ebadf(void *arg)
 	return (void *)(intptr_t)(rc < 0 ? errno : 0);
 }
 
-static void close_releases(void)
+static pthread_t held[4];
+
+/* Four calls wait: to a congested port, twice for a message, and for room. Return: the socket that is full. */
+static struct urds_sock *calls_wait(void)
 {
-	pthread_t id[4];
 	struct urds_sock *s;
-	void *rc;
 
 	two_open();
 	CHECK_EQ(set_int(t.b, SOL_SOCKET, SO_RCVBUF, 4096), 0);
 	CHECK_EQ(congest(t.a, 1000), 5);
-	CHECK_EQ(pthread_create(&id[0], NULL, send_expect_ebadf, t.a), 0); /* congested */
-	CHECK_EQ(pthread_create(&id[1], NULL, recv_expect_ebadf, t.a), 0);
-	CHECK_EQ(pthread_create(&id[2], NULL, wait_expect_ebadf, t.a), 0);
+	CHECK_EQ(pthread_create(&held[0], NULL, send_expect_ebadf, t.a), 0);
+	CHECK_EQ(pthread_create(&held[1], NULL, recv_expect_ebadf, t.a), 0);
+	CHECK_EQ(pthread_create(&held[2], NULL, wait_expect_ebadf, t.a), 0);
 	s = sock_at(t.ca, t.ip_a, 4003);
 	CHECK(s);
 	CHECK_EQ(connect4(s, "127.10.250.250", 5), 0);
 	CHECK_EQ(fill_up(s, 1000), 107);
-	CHECK_EQ(pthread_create(&id[3], NULL, send_expect_ebadf, s), 0); /* full */
+	CHECK_EQ(pthread_create(&held[3], NULL, send_expect_ebadf, s), 0);
 	nap_ms(50);
-	CHECK_EQ(urds_close(t.a), 0);
-	CHECK_EQ(urds_close(s), 0);
+	return s;
+}
+
+static void calls_were_released(void)
+{
+	void *rc;
+
 	for (int i = 0; i < 4; i++) {
-		CHECK_EQ(pthread_join(id[i], &rc), 0);
+		CHECK_EQ(pthread_join(held[i], &rc), 0);
 		CHECK_EQ((intptr_t)rc, EBADF);
 	}
+}
+
+static void close_releases(void)
+{
+	struct urds_sock *s = calls_wait();
+
+	CHECK_EQ(urds_close(t.a), 0);
+	CHECK_EQ(urds_close(s), 0);
+	calls_were_released();
 	two_close();
 }
 PAIR(close_releases)
 
 static void shutdown_releases(void)
 {
-	pthread_t id[4];
-	struct urds_sock *s;
-	void *rc;
-
-	two_open();
-	CHECK_EQ(set_int(t.b, SOL_SOCKET, SO_RCVBUF, 4096), 0);
-	CHECK_EQ(congest(t.a, 1000), 5);
-	CHECK_EQ(pthread_create(&id[0], NULL, send_expect_ebadf, t.a), 0);
-	CHECK_EQ(pthread_create(&id[1], NULL, recv_expect_ebadf, t.a), 0);
-	CHECK_EQ(pthread_create(&id[2], NULL, wait_expect_ebadf, t.a), 0);
-	s = sock_at(t.ca, t.ip_a, 4003);
-	CHECK_EQ(connect4(s, "127.10.250.250", 5), 0);
-	CHECK_EQ(fill_up(s, 1000), 107);
-	CHECK_EQ(pthread_create(&id[3], NULL, send_expect_ebadf, s), 0);
-	nap_ms(50);
+	(void)calls_wait();
 	two_close();
-	for (int i = 0; i < 4; i++) {
-		CHECK_EQ(pthread_join(id[i], &rc), 0);
-		CHECK_EQ((intptr_t)rc, EBADF);
-	}
+	calls_were_released();
 }
 PAIR(shutdown_releases)
 
