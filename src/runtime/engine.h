@@ -372,8 +372,19 @@ unsigned peer_reset(struct peer *p);
 void peers_free(struct urds_ctx *e);
 void peer_each(struct urds_ctx *e, void (*fn)(struct peer *p, void *arg), void *arg);
 
-/* ---- conn.c: events of connections */
+/* ---- conn_sink.c */
 extern const struct urds_link_sink engine_sink;
+
+/* ---- roles.c */
+/* Waits for the role, which nobody holds long. */
+void path_role_take(struct path *p);
+void path_role_leave(struct path *p);
+/* The same for the receive half. Never with the other role, or a lock, held: the end of a connection takes the roles the other way
+ * round. */
+void path_rx_role_take(struct path *p);
+void path_rx_role_leave(struct path *p);
+
+/* ---- conn.c: events of connections */
 void path_want(struct path *p);			 /* something is queued and the path is down */
 void path_heard(struct path *p, bool has_probe); /* rx role held */
 void path_probed(struct path *p, enum urds_probe_sort sort,
@@ -383,7 +394,6 @@ void path_end(struct path *p);			  /* rx role held: the connection is gone */
 void path_check(struct path *p);
 /* Policy's own deadlines. */
 void peer_tick(struct peer *p, urds_ns now);
-void parked_readable(struct peer *p, struct urds_link *l);
 /* Peer lock held: forgets parked @k; its link and its buffer are the caller's. */
 void unpark(struct peer *p, unsigned k);
 
@@ -410,13 +420,6 @@ void path_hurry(struct path *p);
 void ack_later(struct path *p);
 /* The peer acknowledged something: releases it. */
 void path_acked(struct path *p);
-/* Waits for the role, which nobody holds long. */
-void path_role_take(struct path *p);
-void path_role_leave(struct path *p);
-/* The same for the receive half. Never with the other role, or a lock, held: the end of a connection takes the roles the other way
- * round. */
-void path_rx_role_take(struct path *p);
-void path_rx_role_leave(struct path *p);
 /* Leaves what was appended for a burst: it goes out with the next transmit, or soon after @until. */
 void path_gather(struct path *p, urds_ns until);
 /* Transmits what was gathered until @due (URDS_NEVER: all). Return: was there any? */
