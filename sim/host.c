@@ -141,11 +141,10 @@ void host_transmit(struct hpeer *hp, unsigned slot)
 			pa->unacked = 0;
 			pa->ack_at = URDS_NEVER;
 		}
-		if (bytes == 0)
-			ack_seq(hp, slot, 0); /* clears away what was cancelled */
-		if (took == 0 || took < bytes)
+		if (bytes == 0 || took < bytes || !urds_path_tx_has_more(&pa->tx, &env))
 			break;
 	}
+	ack_seq(hp, slot, 0); /* clears away what was cancelled */
 }
 
 /* ---- a path's connection comes and goes ---- */

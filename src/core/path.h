@@ -40,6 +40,7 @@ struct urds_path_tx {
 	_Atomic(uint8_t) want; /* enum urds_tx_want; set by anyone, cleared by tx */
 	bool sends_map;	       /* path 0 (W4) */
 	bool map_due;	       /* tx: the map has not been sent on this connection */
+	bool is_cut;	       /* tx: the last gather was full */
 	bool is_up;	       /* append + tx to write: a connection is there */
 	bool is_held;	       /* append + tx to write: no proof of life yet, messages wait (W9) */
 	bool is_mute;	       /* append + tx to write: so does everything else */
@@ -87,6 +88,16 @@ struct urds_tx_done {
 
 /* tx. The connection took @bytes of the last gather. */
 void urds_path_tx_taken(struct urds_path_tx *t, size_t bytes, struct urds_tx_done *done);
+
+/* tx. There was something in the last gather, and all of it was taken: is another one due for what it did not hold? A map or an
+ * ack waits for the end of what is half sent, and a gather has an end. Of messages that were queued since it knows nothing. */
+bool urds_path_tx_has_more(const struct urds_path_tx *t, const struct urds_tx_env *env);
+
+/* tx. Is the node's map, of generation @map_gen, still to be sent? */
+static inline bool urds_path_tx_owes_map(const struct urds_path_tx *t, uint32_t map_gen)
+{
+	return t->sends_map && (t->map_due || t->map_gen != map_gen);
+}
 
 /* Anyone. */
 static inline void urds_path_tx_want_ack(struct urds_path_tx *t)

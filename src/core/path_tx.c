@@ -35,20 +35,28 @@ void urds_path_tx_fini(struct urds_path_tx *t)
 	urds_log_fini(&t->log);
 }
 
+/* The frames that are wanted, and may go out: enum urds_tx_want. */
+static uint8_t ctl_due(const struct urds_path_tx *t, const struct urds_tx_env *env)
+{
+	uint8_t want = atomic_load_explicit(&t->want, memory_order_acquire);
+
+	if (urds_path_tx_owes_map(t, env->map_gen))
+		want |= URDS_HAS_MAP;
+	if (!env->ack)
+		want &= (uint8_t)~URDS_WANT_ACK;
+	return t->is_held ? want & URDS_WANT_PROBE : want;
+}
+
 /* Between two messages: builds the frames that are wanted. Return: false: no message may go before. */
 static bool ctl_build(struct urds_path_tx *t, const struct urds_tx_env *env, bool data_follows)
 {
-	uint8_t want = atomic_load_explicit(&t->want, memory_order_acquire);
+	uint8_t want = ctl_due(t, env);
 	uint32_t len = 0;
 	struct urds_ctl *c;
 	uint8_t *p;
 
-	if (t->sends_map && (t->map_due || t->map_gen != env->map_gen))
-		want |= URDS_HAS_MAP;
-	if (!env->ack || data_follows)
+	if (data_follows)
 		want &= (uint8_t)~URDS_WANT_ACK; /* a message will carry it */
-	if (t->is_held)
-		want &= URDS_WANT_PROBE;
 	if (!want)
 		return true;
 	len += want & URDS_WANT_PROBE ? URDS_HDR_LEN : 0;
@@ -96,6 +104,7 @@ size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env
 	*bytes = 0;
 	*sent_ack = 0;
 	t->ack_run = 0;
+	t->is_cut = false;
 	if (!t->is_up || t->is_mute)
 		return 0;
 	if (!t->ctl && t->log.at_off == 0 && !ctl_build(t, env, urds_log_has_unsent(&t->log))) {
@@ -120,7 +129,13 @@ size_t urds_path_tx_gather(struct urds_path_tx *t, const struct urds_tx_env *env
 		}
 	}
 	*bytes = sum;
+	t->is_cut = sum >= URDS_TX_RUN_BYTES || n == max;
 	return n;
+}
+
+bool urds_path_tx_has_more(const struct urds_path_tx *t, const struct urds_tx_env *env)
+{
+	return t->is_cut || ctl_due(t, env);
 }
 
 void urds_path_tx_taken(struct urds_path_tx *t, size_t bytes, struct urds_tx_done *done)

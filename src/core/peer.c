@@ -2,17 +2,12 @@
  *
  * Connection policy of a peer (wire rules W5, W8, W9; pitfalls A2, B1-B5; design 9).
  */
-#include "core/peer.h"
-
-#include <assert.h>
+#include "core/peer_park.h"
 
 /* After a loss L gives S, which reconnects by itself, this long before it knocks. */
 #define HEAD_START_NS URDS_MS(100)
 /* A lost connection with nothing to send is made anew for this long; then the other end has to ask. */
 #define RECONNECT_IDLE_NS URDS_SEC(60)
-#define ANY_SLOT URDS_PATHS_MAX
-/* The probes of a challenge go out a little after it is decided. */
-#define CHECK_EVERY_NS (URDS_CHALLENGE_DEAD_NS + URDS_MS(50))
 
 static const struct urds_slot slot_down = {.state = URDS_SLOT_DOWN};
 
@@ -42,28 +37,13 @@ const struct urds_slot *urds_peer_slot(const struct urds_peer *p, unsigned slot)
 	return p->more ? &p->more[slot - 1] : &slot_down;
 }
 
-/* To be changed; NULL: no memory. */
-static struct urds_slot *slot_of(struct urds_peer *p, unsigned slot)
+struct urds_slot *urds_peer_slot_of(struct urds_peer *p, unsigned slot)
 {
 	if (slot == 0)
 		return &p->first;
 	if (!p->more)
 		p->more = urds_alloc(p->mem, (URDS_PATHS_MAX - 1) * sizeof *p->more);
 	return p->more ? &p->more[slot - 1] : NULL;
-}
-
-static void act(struct urds_peer_out *out, enum urds_peer_act a, unsigned slot, unsigned k)
-{
-	assert(out->n < sizeof out->v / sizeof out->v[0]);
-	out->v[out->n].act = (uint8_t)a;
-	out->v[out->n].slot = (uint8_t)slot;
-	out->v[out->n].k = (uint8_t)k;
-	out->n++;
-}
-
-static bool has_parked(const struct urds_peer *p)
-{
-	return p->parked != NULL;
 }
 
 /* The delay before attempt number @tries: random in [cur/2, cur], cur doubling (B1). */
@@ -133,7 +113,7 @@ static void open_slot(struct urds_peer *p, unsigned slot, urds_ns now, struct ur
 
 	if (urds_peer_is_self(p))
 		slot = 0; /* slot 1 is the other end of the same connection */
-	s = slot_of(p, slot);
+	s = urds_peer_slot_of(p, slot);
 	if (!s || s->state != URDS_SLOT_DOWN || now < s->at || (!dials && slot > 0))
 		return;
 	s->state = dials ? URDS_SLOT_DIALLING : URDS_SLOT_KNOCKING;
@@ -147,10 +127,8 @@ void urds_peer_want(struct urds_peer *p, unsigned slot, urds_ns now, struct urds
 	open_slot(p, urds_peer_dials(p) ? slot : 0, now, out);
 }
 
-/* @lane: accepted: of its source port. We may take it for another path than its maker does, until it has said which
- * one it is: what we sent would move the wrong count at the other end. */
-static void attach(struct urds_peer *p, struct urds_slot *s, enum urds_slot_state state,
-		   unsigned lane, urds_ns now)
+void urds_peer_attach(struct urds_peer *p, struct urds_slot *s, enum urds_slot_state state,
+		      unsigned lane, urds_ns now)
 {
 	s->state = (uint8_t)state;
 	s->is_held = state == URDS_SLOT_UP && !urds_peer_is_self(p);
@@ -163,12 +141,12 @@ static void attach(struct urds_peer *p, struct urds_slot *s, enum urds_slot_stat
 void urds_peer_dialled(struct urds_peer *p, unsigned slot, bool ok, urds_ns now, uint64_t rnd,
 		       struct urds_peer_out *out)
 {
-	struct urds_slot *s = slot_of(p, slot);
+	struct urds_slot *s = urds_peer_slot_of(p, slot);
 
 	if (!s)
 		return;
 	if (s->state == URDS_SLOT_DIALLING && ok) {
-		attach(p, s, URDS_SLOT_HELD, URDS_PATHS_MAX, now);
+		urds_peer_attach(p, s, URDS_SLOT_HELD, URDS_PATHS_MAX, now);
 		act(out, URDS_ACT_ATTACH, slot, 0);
 		return;
 	}
@@ -177,23 +155,6 @@ void urds_peer_dialled(struct urds_peer *p, unsigned slot, bool ok, urds_ns now,
 	if (s->state == URDS_SLOT_DIALLING || s->state == URDS_SLOT_KNOCKING)
 		fail(s, now,
 		     rnd); /* a knock too is repeated with backoff while anything is queued (B2) */
-}
-
-static bool is_free(const struct urds_peer *p, unsigned slot)
-{
-	unsigned state = urds_peer_slot(p, slot)->state;
-
-	return state == URDS_SLOT_DOWN || state == URDS_SLOT_KNOCKING;
-}
-
-/* The first free slot, or URDS_PATHS_MAX. */
-static unsigned free_slot(const struct urds_peer *p)
-{
-	unsigned i = 0;
-
-	while (i < URDS_PATHS_MAX && !is_free(p, i))
-		i++;
-	return i;
 }
 
 static bool has_urds_up(const struct urds_peer *p)
@@ -230,28 +191,10 @@ static unsigned choose_slot(struct urds_peer *p, uint16_t from_port, unsigned *f
 	return 0;
 }
 
-static void challenge(struct urds_peer *p, urds_ns now, struct urds_peer_out *out)
-{
-	p->challenged = now;
-	p->check_at = now + CHECK_EVERY_NS;
-	p->answered = p->challenged_slots = 0;
-	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		if (urds_peer_slot(p, i)->state != URDS_SLOT_UP)
-			continue;
-		p->challenged_slots |= (uint8_t)(1u << i);
-		act(out, URDS_ACT_PROBE, i, 0);
-	}
-}
-
-static bool all_answered(const struct urds_peer *p)
-{
-	return !(p->challenged_slots & ~p->answered);
-}
-
 void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now,
 			struct urds_peer_out *out)
 {
-	unsigned for_slot, slot, k;
+	unsigned for_slot, slot;
 	struct urds_slot *s;
 
 	if (urds_peer_dials(p) && !urds_peer_is_self(p)) {
@@ -263,35 +206,20 @@ void urds_peer_accepted(struct urds_peer *p, uint16_t from_port, urds_ns now,
 		p->down_since = now;
 		/* It would not knock if it had the connection that we believe in. */
 		if (p->first.state == URDS_SLOT_UP && !p->challenged)
-			challenge(p, now, out);
+			urds_peer_challenge(p, now, out);
 		open_slot(p, 0, now, out);
 		return;
 	}
 	slot = choose_slot(p, from_port, &for_slot);
-	s = slot < URDS_PATHS_MAX ? slot_of(p, slot) : NULL;
+	s = slot < URDS_PATHS_MAX ? urds_peer_slot_of(p, slot) : NULL;
 	if (s) {
 		if (s->state == URDS_SLOT_KNOCKING)
 			act(out, URDS_ACT_HANG_UP, slot, 0);
-		attach(p, s, URDS_SLOT_UP, from_port % URDS_PATHS_MAX, now);
+		urds_peer_attach(p, s, URDS_SLOT_UP, from_port % URDS_PATHS_MAX, now);
 		act(out, URDS_ACT_ATTACH, slot, 0);
 		return;
 	}
-	if (!p->parked)
-		p->parked = urds_alloc(p->mem, URDS_PARKED_MAX * sizeof *p->parked);
-	for (k = 0; p->parked && k < URDS_PARKED_MAX && p->parked[k].is_used; k++)
-		;
-	if (!p->parked || k == URDS_PARKED_MAX) {
-		act(out, URDS_ACT_CLOSE, 0, 0);
-		return;
-	}
-	p->parked[k].is_used = true;
-	p->parked[k].order = p->parked_order++;
-	p->parked[k].slot = (uint8_t)for_slot;
-	p->parked[k].lane = from_port % URDS_PATHS_MAX;
-	p->parked[k].since = now;
-	act(out, URDS_ACT_PARK, 0, k);
-	if (!p->challenged || all_answered(p)) /* those answers were given before it came */
-		challenge(p, now, out);
+	urds_peer_park(p, for_slot, from_port % URDS_PATHS_MAX, now, out);
 }
 
 /* Messages may go. */
@@ -307,7 +235,7 @@ static void prove(struct urds_slot *s, unsigned slot, struct urds_peer_out *out)
 void urds_peer_heard(struct urds_peer *p, unsigned slot, bool has_probe, urds_ns now,
 		     struct urds_peer_out *out)
 {
-	struct urds_slot *s = slot_of(p, slot);
+	struct urds_slot *s = urds_peer_slot_of(p, slot);
 
 	if (!s || s->heard || (s->state != URDS_SLOT_HELD && s->state != URDS_SLOT_UP))
 		return;
@@ -327,76 +255,6 @@ static void set_kind(struct urds_slot *s, unsigned slot, enum urds_peer_kind kin
 		return;
 	s->kind = (uint8_t)kind;
 	act(out, URDS_ACT_KIND, slot, 0);
-}
-
-void urds_peer_unparked(struct urds_peer *p, unsigned k)
-{
-	p->parked[k].is_used = false;
-	for (unsigned i = 0; i < URDS_PARKED_MAX; i++)
-		if (p->parked[i].is_used)
-			return;
-	urds_free(p->mem, p->parked, URDS_PARKED_MAX * sizeof *p->parked);
-	p->parked = NULL;
-	p->challenged = 0;
-	p->challenged_slots = 0;
-}
-
-static void promote_to(struct urds_peer *p, unsigned k, unsigned slot, urds_ns now,
-		       struct urds_peer_out *out)
-{
-	struct urds_slot *s = slot_of(p, slot);
-
-	if (!s)
-		return;
-	if (s->state == URDS_SLOT_KNOCKING)
-		act(out, URDS_ACT_HANG_UP, slot, 0);
-	attach(p, s, URDS_SLOT_UP, p->parked[k].lane, now);
-	act(out, URDS_ACT_PROMOTE, slot, k);
-	urds_peer_unparked(p, k);
-}
-
-/* The slot that a parked connection is for, if that is known by now. */
-static unsigned wanted(const struct urds_peer *p, const struct urds_parked *q)
-{
-	return q->slot == ANY_SLOT && p->has_sport_idx ? q->lane : q->slot;
-}
-
-/* A slot became free: the connection parked for it, if any, takes its place. */
-static bool promote(struct urds_peer *p, unsigned slot, urds_ns now, struct urds_peer_out *out)
-{
-	unsigned best = URDS_PARKED_MAX;
-
-	/* The oldest: whatever it brought was sent before the others were made, and an old probe read after newer
-	 * messages takes our expectation back. If it is dead, the challenge will show it. */
-	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
-		const struct urds_parked *q = &p->parked[k];
-
-		if (q->is_used && (wanted(p, q) == slot || wanted(p, q) == ANY_SLOT) &&
-		    (best == URDS_PARKED_MAX || q->order < p->parked[best].order))
-			best = k;
-	}
-	if (best == URDS_PARKED_MAX)
-		return false;
-	promote_to(p, best, slot, now, out);
-	return urds_peer_slot(p, slot)->state == URDS_SLOT_UP;
-}
-
-/* Gives what is parked for no slot in particular one, if that is known by now; if not, and it is parked since
- * before @since_before, during which nothing has died: then it is a further path. */
-static void place_parked(struct urds_peer *p, urds_ns since_before, urds_ns now,
-			 struct urds_peer_out *out)
-{
-	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
-		struct urds_parked *q = &p->parked[k];
-		unsigned slot;
-
-		if (!q->is_used || q->slot != ANY_SLOT || q->since > since_before)
-			continue;
-		q->slot = (uint8_t)wanted(p, q);
-		slot = q->slot != ANY_SLOT ? q->slot : free_slot(p);
-		if (slot < URDS_PATHS_MAX && is_free(p, slot))
-			promote_to(p, k, slot, now, out);
-	}
 }
 
 /* Only the probe says whether source ports mean slots (W5), and the connection came before it. Return: true if
@@ -433,7 +291,7 @@ static bool contradicts(const struct urds_peer *p, unsigned slot, uint32_t incar
 void urds_peer_probed(struct urds_peer *p, unsigned slot, enum urds_probe_sort sort,
 		      const struct urds_probe *probe, urds_ns now, struct urds_peer_out *out)
 {
-	struct urds_slot *s = slot_of(p, slot);
+	struct urds_slot *s = urds_peer_slot_of(p, slot);
 	bool misplaced;
 
 	if (!s)
@@ -442,7 +300,7 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, enum urds_probe_sort s
 		act(out, URDS_ACT_UNDO, slot, 0);
 		act(out, URDS_ACT_DROP, slot, 0);
 		urds_fault_note(&p->fault, URDS_FAULT_MISPLACED, 0, now);
-		challenge(p, now, out);
+		urds_peer_challenge(p, now, out);
 		return;
 	}
 	p->npaths = (uint8_t)urds_probe_npaths(probe, p->npaths);
@@ -473,7 +331,7 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, enum urds_probe_sort s
 	else if (sort == URDS_PROBE_ANSWER && p->challenged)
 		p->answered |= (uint8_t)(1u << slot);
 	if (p->has_sport_idx)
-		place_parked(p, now, now, out);
+		urds_peer_place_parked(p, now, now, out);
 
 	if (!urds_peer_dials(p) || urds_peer_is_self(p))
 		return;
@@ -481,21 +339,10 @@ void urds_peer_probed(struct urds_peer *p, unsigned slot, enum urds_probe_sort s
 		open_slot(p, i, now, out);
 }
 
-/* What waited for the urds peer to be gone (choose_slot()). */
-static void place_successors(struct urds_peer *p, urds_ns now, struct urds_peer_out *out)
-{
-	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++) {
-		const struct urds_parked *q = &p->parked[k];
-
-		if (q->is_used && wanted(p, q) != ANY_SLOT && is_free(p, wanted(p, q)))
-			promote_to(p, k, wanted(p, q), now, out);
-	}
-}
-
 void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rnd,
 		    struct urds_peer_out *out)
 {
-	struct urds_slot *s = slot_of(p, slot);
+	struct urds_slot *s = urds_peer_slot_of(p, slot);
 	bool was_promoted;
 
 	if (!s)
@@ -511,12 +358,12 @@ void urds_peer_down(struct urds_peer *p, unsigned slot, urds_ns now, uint64_t rn
 	s->heard = s->is_held = false;
 	s->kind = URDS_KIND_UNKNOWN;
 	p->challenged_slots &= (uint8_t) ~(1u << slot); /* what was asked is gone */
-	was_promoted = promote(p, slot, now, out);
+	was_promoted = urds_peer_promote(p, slot, now, out);
 	if (!has_urds_up(p))
-		place_successors(p, now, out);
+		urds_peer_place_successors(p, now, out);
 	if (was_promoted) {
 		if (has_parked(p)) /* it has to show that it lives, like the one before */
-			challenge(p, now, out);
+			urds_peer_challenge(p, now, out);
 		return;
 	}
 	if (urds_peer_dials(p) && p->is_proven && !(urds_peer_is_self(p) && slot == 1))
@@ -536,52 +383,6 @@ void urds_peer_silence(struct urds_peer *p, unsigned slot, urds_ns silence, urds
 	if (silence >= limit) {
 		urds_fault_note_silence(&p->fault, URDS_FAULT_DEAD, silence, now);
 		act(out, URDS_ACT_DROP, slot, 0);
-	}
-}
-
-/* The UP slots were asked whether they live, because connections are parked or L knocked. */
-static void tick_challenge(struct urds_peer *p, urds_ns now, struct urds_peer_out *out)
-{
-	if (!p->challenged || now < p->check_at)
-		return;
-	p->check_at = now + CHECK_EVERY_NS;
-	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
-		const struct urds_slot *s = urds_peer_slot(p, i);
-		bool is_mute;
-
-		/* An answer proves little, for it may be that to an earlier probe; an acknowledgement does. */
-		if (!(p->challenged_slots & (1u << i)))
-			continue;
-		/* Whoever comes to stay speaks at once; a program that only holds the connection does not. */
-		is_mute = has_parked(p) && !s->heard && now >= s->at + URDS_STRANGER_NS;
-		if (is_mute)
-			urds_fault_note(&p->fault, URDS_FAULT_MUTE, 0, now);
-		act(out, is_mute ? URDS_ACT_DROP : URDS_ACT_CHECK, i, 0);
-	}
-	if (!has_parked(p)) {
-		if (all_answered(p) || now >= p->challenged + URDS_CHALLENGE_END_NS)
-			p->challenged = p->challenged_slots = 0;
-		return;
-	}
-	place_parked(p, now - URDS_CHALLENGE_END_NS, now, out);
-	/* What came after the challenge gets one of its own. */
-	for (unsigned k = 0; p->parked && k < URDS_PARKED_MAX; k++)
-		if (p->parked[k].is_used && p->parked[k].since > p->challenged) {
-			challenge(p, now, out);
-			return;
-		}
-	/* One that neither answers nor is silent (a stopped process) stays, and so does what is parked. */
-	if (!all_answered(p))
-		return;
-	for (unsigned k = 0, n = 0; p->parked && k < URDS_PARKED_MAX; k++) {
-		if (!p->parked[k].is_used || now < p->parked[k].since + URDS_CHALLENGE_END_NS)
-			continue;
-		if (n++ == URDS_EVICT_MAX) {
-			p->check_at = now + URDS_EVICT_NEXT_NS;
-			return;
-		}
-		act(out, URDS_ACT_EVICT, 0, k);
-		urds_peer_unparked(p, k);
 	}
 }
 
@@ -629,7 +430,7 @@ void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t
 
 		if (c == &slot_down && !(pending & (1u << i)))
 			continue;
-		s = slot_of(p, i);
+		s = urds_peer_slot_of(p, i);
 		if (!s)
 			continue;
 		switch ((enum urds_slot_state)s->state) {
@@ -659,7 +460,7 @@ void urds_peer_tick(struct urds_peer *p, unsigned pending, urds_ns now, uint64_t
 			break;
 		}
 	}
-	tick_challenge(p, now, out);
+	urds_peer_tick_challenge(p, now, out);
 }
 
 static urds_ns earlier(urds_ns a, urds_ns b)

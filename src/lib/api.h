@@ -30,8 +30,13 @@ static inline size_t urds_len(socklen_t len)
 	return (int64_t)len > 0 ? (size_t)len : 0;
 }
 
+/* ---- name.c */
 /* An address that a socket may have: not 0.0.0.0, multicast, or 255.255.255.255. */
 bool urds_is_unicast(const struct urds_addr *a);
+/* A destination or local address: 0, or the error every such call gives. */
+int urds_name_get(const struct sockaddr *sa, socklen_t len, struct urds_endpoint *out);
+/* @sa: NULL, or of *len bytes: what fits. *len: the whole length. */
+void urds_name_put(const struct urds_endpoint *at, struct sockaddr *sa, socklen_t *len);
 
 /* Why the ownership record of a node could not be had, by this thread, last. */
 extern _Thread_local char urds_record_why[];

@@ -96,11 +96,8 @@ static int set_socket(struct urds_sock *s, int opt, const void *val, socklen_t l
 	switch (opt) {
 	case SO_SNDBUF:
 	case SO_SNDBUFFORCE:
-		urds_lock_acquire(&s->tx_lock);
-		s->txq.sndbuf = urds_sock_buf(as_size(v), buf_max(true), opt == SO_SNDBUFFORCE,
-					      URDS_SNDBUF_STORED_MIN);
-		urds_lock_release(&s->tx_lock);
-		sock_freed(s, 0, 0); /* more room may wake a sender */
+		sock_set_sndbuf(s, urds_sock_buf(as_size(v), buf_max(true), opt == SO_SNDBUFFORCE,
+						 URDS_SNDBUF_STORED_MIN));
 		return 0;
 	case SO_RCVBUF:
 	case SO_RCVBUFFORCE:

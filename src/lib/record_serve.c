@@ -5,7 +5,6 @@
  * hurt itself: there are few of them, each request has its time, every length is checked, and whoever comes too many is closed.
  */
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -21,6 +20,8 @@
 #include "urds/urds.h"
 
 #define FOREIGN_MAX 8u /* clients that are not ours: the owner's user always gets in */
+/* Out of descriptors, listeners rest for so long: nobody tells when there are some again. */
+#define STARVED_NS URDS_MS(100)
 
 struct client {
 	struct urds_rec_asker asker;
@@ -30,6 +31,7 @@ struct client {
 struct server {
 	struct urds_record_server base;
 	int epoll_fd, wake_fd;
+	urds_ns accept_at; /* the listeners rest until then; 0: they do not */
 	struct client clients[URDS_REC_CLIENTS_MAX];
 };
 
@@ -113,6 +115,35 @@ static struct client *admit(struct server *s, bool is_ours)
 	return free_client(s);
 }
 
+static uint64_t listener_watch(struct urds_record *r)
+{
+	return (uintptr_t)r | WATCH_LISTENER;
+}
+
+/* Under server.lock. @at: 0, or until when they rest. */
+static void listeners_rest(struct server *s, urds_ns at)
+{
+	s->accept_at = at;
+	for (struct urds_record *r = s->base.records; r; r = r->next) {
+		struct epoll_event ev = {.events = at ? 0 : EPOLLIN, .data.u64 = listener_watch(r)};
+
+		epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, (int)r->name.listener, &ev);
+	}
+}
+
+/* Return: when to call this again. */
+static urds_ns resume_accepts(struct server *s, urds_ns now)
+{
+	if (!s->accept_at)
+		return URDS_NEVER;
+	if (now < s->accept_at)
+		return s->accept_at;
+	urds_lock_acquire(&s->base.lock);
+	listeners_rest(s, 0);
+	urds_lock_release(&s->base.lock);
+	return URDS_NEVER;
+}
+
 /* Level-triggered: one client per event. The record may be gone since the event was made. */
 static void on_listener(struct server *s, struct urds_record *r)
 {
@@ -122,7 +153,7 @@ static void on_listener(struct server *s, struct urds_record *r)
 	struct urds_record *known;
 	struct urds_addr addr;
 	bool is_ours;
-	int fd = -1, err = 0;
+	int fd = -1;
 
 	urds_lock_acquire(&s->base.lock);
 	for (known = s->base.records; known && known != r; known = known->next)
@@ -132,16 +163,12 @@ static void on_listener(struct server *s, struct urds_record *r)
 		urds_fds_enter();
 		fd = urds_fds_made(
 			accept4((int)r->name.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
-		err = fd < 0 ? errno : 0;
+		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+			listeners_rest(s, urds_clock_ns() + STARVED_NS);
 	}
 	urds_lock_release(&s->base.lock);
-	if (fd < 0) {
-		/* Out of descriptors: give the processor away rather than spin on the event. In the program's own loop that is
-		 * the program's affair. */
-		if (!s->base.watch && (err == EMFILE || err == ENFILE || err == ENOMEM))
-			(void)poll(NULL, 0, 100);
+	if (fd < 0)
 		return;
-	}
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
 	is_ours = cred.uid == 0 || cred.uid == geteuid();
 	c = admit(s, is_ours);
@@ -225,10 +252,10 @@ void urds_rec_slot_unwatch(struct urds_rec_asker *a, unsigned i)
 
 /* ---------------------------------------------------------------- the thread */
 
-/* Closes who is done or late. Return: milliseconds until the next is late, -1 without clients. */
+/* Closes who is done or late. Return: milliseconds until the next is late, or listeners have rested; -1: neither. */
 static int sweep(struct server *s)
 {
-	urds_ns now = urds_clock_ns(), next = URDS_NEVER, end;
+	urds_ns now = urds_clock_ns(), next = resume_accepts(s, now), end;
 	struct client *c;
 
 	for (c = s->clients; c < s->clients + URDS_REC_CLIENTS_MAX; c++) {
@@ -336,7 +363,7 @@ void urds_rec_server_wake(struct urds_record_server *base)
 
 int urds_rec_open(struct urds_record *r)
 {
-	return watch(server_of(r->server), (int)r->name.listener, (uintptr_t)r | WATCH_LISTENER);
+	return watch(server_of(r->server), (int)r->name.listener, listener_watch(r));
 }
 
 /* The name goes while the lock is held: the thread never sees a closed listener. */

@@ -59,13 +59,14 @@ struct urds_sock {
 	struct urds_lock rx_lock; /* guards rxq, rx_waiters */
 	struct urds_lock tx_lock; /* guards txq, tx_waiters, the cached destination, peer_at */
 
-	struct urds_bound bound; /* table lock; at.port 0: unbound */
+	struct urds_bound bound; /* table lock; also read by who has seen node */
 	struct urds_ctx *e;
 	struct urds_sock *next, *prev; /* table lock */
-	_Atomic(struct node *) node;   /* once bound: after bound; table lock to write */
-	_Atomic bool is_closed;	       /* calls fail with EBADF */
-	bool is_gone;		       /* table lock: out of all tables */
-	bool has_left; /* a port, when a bind failed half-way: it may have sent before */
+	_Atomic(struct node *)
+		node; /* once bound: after bound; table lock to write, and rx_lock to clear */
+	_Atomic bool is_closed; /* calls fail with EBADF */
+	bool is_gone;		/* table lock: out of all tables */
+	_Atomic bool has_left;	/* a port, when a bind failed half-way: it may have sent before */
 	_Atomic bool is_nonblock;
 	_Atomic bool is_watched; /* a descriptor exists and may be polled */
 	uint32_t forks;		 /* sock_forks when it was made */
@@ -372,8 +373,19 @@ unsigned peer_reset(struct peer *p);
 void peers_free(struct urds_ctx *e);
 void peer_each(struct urds_ctx *e, void (*fn)(struct peer *p, void *arg), void *arg);
 
-/* ---- conn.c: events of connections */
+/* ---- conn_sink.c */
 extern const struct urds_link_sink engine_sink;
+
+/* ---- roles.c */
+/* Waits for the role, which nobody holds long. */
+void path_role_take(struct path *p);
+void path_role_leave(struct path *p);
+/* The same for the receive half. Never with the other role, or a lock, held: the end of a connection takes the roles the other way
+ * round. */
+void path_rx_role_take(struct path *p);
+void path_rx_role_leave(struct path *p);
+
+/* ---- conn.c: events of connections */
 void path_want(struct path *p);			 /* something is queued and the path is down */
 void path_heard(struct path *p, bool has_probe); /* rx role held */
 void path_probed(struct path *p, enum urds_probe_sort sort,
@@ -383,7 +395,6 @@ void path_end(struct path *p);			  /* rx role held: the connection is gone */
 void path_check(struct path *p);
 /* Policy's own deadlines. */
 void peer_tick(struct peer *p, urds_ns now);
-void parked_readable(struct peer *p, struct urds_link *l);
 /* Peer lock held: forgets parked @k; its link and its buffer are the caller's. */
 void unpark(struct peer *p, unsigned k);
 
@@ -410,13 +421,6 @@ void path_hurry(struct path *p);
 void ack_later(struct path *p);
 /* The peer acknowledged something: releases it. */
 void path_acked(struct path *p);
-/* Waits for the role, which nobody holds long. */
-void path_role_take(struct path *p);
-void path_role_leave(struct path *p);
-/* The same for the receive half. Never with the other role, or a lock, held: the end of a connection takes the roles the other way
- * round. */
-void path_rx_role_take(struct path *p);
-void path_rx_role_leave(struct path *p);
 /* Leaves what was appended for a burst: it goes out with the next transmit, or soon after @until. */
 void path_gather(struct path *p, urds_ns until);
 /* Transmits what was gathered until @due (URDS_NEVER: all). Return: was there any? */
@@ -453,8 +457,8 @@ urds_ns engine_promise(struct urds_ctx *e);
 /* A listener that ran out of descriptors tries again. Return: when to call this again. */
 urds_ns engine_resume_accepts(struct urds_ctx *e);
 /* Is a ring for the leader, which this thread has met, not taken for long? Then it was left by longjmp, and is replaced.
- * *since: kept between calls. */
-bool engine_leader_is_missed(struct urds_ctx *e, urds_ns *since);
+ * Under progress_lock. */
+bool engine_leader_is_missed(struct urds_ctx *e);
 /* All that there is to do, what the poller tells included. Return: events. */
 int engine_poll_now(struct urds_ctx *e);
 /* Lets some thread see to the poller at once. */
@@ -533,8 +537,10 @@ int sock_wait(struct urds_sock *s, int events, urds_ns deadline);
 enum { SOCK_IN = 1, SOCK_OUT = 2 };
 void sock_cancel(struct urds_sock *s, const struct urds_endpoint *to);
 void sock_freed(struct urds_sock *s, uint64_t msgs, uint64_t bytes); /* acknowledged */
+void sock_set_sndbuf(struct urds_sock *s, uint32_t limit);
 void sock_rx_news(struct urds_sock *s, unsigned news, size_t n); /* rx_lock held: wake readers */
-bool sock_flip(struct urds_sock *s, bool congested); /* rx_lock held; true: the map changed */
+/* rx_lock held. Return: the node, if its map changed. */
+struct node *sock_flip(struct urds_sock *s, bool congested);
 
 /* ---- linger.c */
 /* Would sock_linger() wait? *until: at most to then. */

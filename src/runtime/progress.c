@@ -86,7 +86,7 @@ urds_ns engine_progress(struct urds_ctx *e, urds_ns also)
 		more = progress_once(e, &next);
 	}
 	call_me.is_loop = call_me.takes_lead = false;
-	more = engine_leader_is_missed(e, &e->missed_since) || more;
+	more = engine_leader_is_missed(e) || more;
 	accepts = engine_resume_accepts(e);
 	also = accepts < also ? accepts : also;
 	next = more ? urds_clock_ns() : next < also ? next : also;

@@ -9,18 +9,18 @@
 #include "platform/clock.h"
 #include "transport/loop/loop.h"
 
-bool sock_flip(struct urds_sock *s, bool congested)
+struct node *sock_flip(struct urds_sock *s, bool congested)
 {
 	struct node *n = s->node;
 	int rc;
 
 	if (!n)
-		return false; /* it has left its port */
+		return NULL; /* it has left its port */
 	urds_lock_acquire(&n->map_lock);
 	rc = urds_localmap_flip(&n->map, &s->e->pool.mem, s->bound.at.port, congested);
 	atomic_store(&n->map_gen, n->map.gen);
 	urds_lock_release(&n->map_lock);
-	return rc > 0;
+	return rc > 0 ? n : NULL;
 }
 
 void sock_rx_news(struct urds_sock *s, unsigned news, size_t n)
@@ -40,7 +40,8 @@ static void count_delivered(struct urds_sock *s, size_t len, size_t cap)
 }
 
 /* rx_lock held. Return: 1 a message is in *out, 0 nothing there, or negative. */
-static int take(struct urds_sock *s, struct urds_rxq_ent *out, size_t cap, bool peek, bool *flipped)
+static int take(struct urds_sock *s, struct urds_rxq_ent *out, size_t cap, bool peek,
+		struct node **flipped)
 {
 	const struct urds_rxq_ent *front = urds_rxq_front(&s->rxq);
 
@@ -66,13 +67,13 @@ static int take(struct urds_sock *s, struct urds_rxq_ent *out, size_t cap, bool 
 }
 
 /* rx_lock held, released here: what follows from take(), whose answer @rc is. */
-static void taken(struct urds_sock *s, int rc, bool flipped) URDS_RELEASES(&s->rx_lock)
+static void taken(struct urds_sock *s, int rc, struct node *flipped) URDS_RELEASES(&s->rx_lock)
 {
 	bool emptied = s->rxq.count == 0;
 
 	urds_lock_release(&s->rx_lock);
 	if (flipped) {
-		maps_push(s->node);
+		maps_push(flipped);
 		/* A sender in this process may look again without ever driving. */
 		if (urds_loop_pending(s->e->loop))
 			engine_run_loop(s->e);
@@ -162,7 +163,7 @@ int sock_recv(struct urds_sock *s, struct urds_rxq_ent *out, size_t cap, bool do
 	flush_dirty(e, URDS_NEVER);
 	set_busy(e);
 	do {
-		bool flipped = false;
+		struct node *flipped = NULL;
 
 		urds_lock_acquire(&s->rx_lock);
 		rc = take(s, out, cap, peek, &flipped);

@@ -81,7 +81,7 @@ static bool deliver(struct path *h, const struct urds_rx_item *v, size_t n)
 			s->hot = peer_cache(h);
 		}
 		if (news & (URDS_RXQ_CONGESTED | URDS_RXQ_CLEAR))
-			flipped = sock_flip(s, (news & URDS_RXQ_CONGESTED) != 0);
+			flipped = sock_flip(s, (news & URDS_RXQ_CONGESTED) != 0) != NULL;
 		if (news & (URDS_RXQ_NOMEM | URDS_RXQ_DISCARDED)) {
 			s->rxq.overflowed = true;
 			urds_count(e, URDS_C_sock_overflowed, 1);

@@ -171,8 +171,7 @@ static int wait_room(struct urds_sock *s, struct path *h, uint32_t len, bool don
 	if (rc != -URDS_EAGAIN)
 		return rc;
 	urds_count(s->e, URDS_C_send_queue_full, 1);
-	atomic_store_explicit(&h->wants_ack, true, memory_order_relaxed);
-	path_sample(h); /* what TCP has acknowledged may make room at once */
+	path_hurry(h); /* what TCP has acknowledged may make room at once */
 	if (dontwait)
 		engine_drive(s->e); /* so may an ack that waits to be read */
 	while ((rc = charge_locked(s, h, len)) == -URDS_EAGAIN && !dontwait) {
@@ -402,20 +401,13 @@ out:
 	return rc;
 }
 
-void sock_freed(struct urds_sock *s, uint64_t msgs, uint64_t bytes)
+/* tx_lock held, released here: what follows where there may be room that was not there. */
+static void room_made(struct urds_sock *s, bool was_full) URDS_RELEASES(&s->tx_lock)
 {
-	bool was_full, room;
+	bool room = urds_txq_has_room(&s->txq);
 
-	urds_lock_acquire(&s->tx_lock);
-	was_full = !urds_txq_has_room(&s->txq);
-	urds_txq_release(&s->txq, msgs, bytes);
-	room = urds_txq_has_room(&s->txq);
-	if (s->txq.queued == 0)
-		s->emptied++;
 	if (room && s->tx_waiters.first)
 		wait_list_wake_port(s->e, &s->tx_waiters, 0);
-	if (s->txq.msgs == 0 && s->tx_waiters.first)
-		wait_list_wake_port(s->e, &s->tx_waiters, LINGERS);
 	urds_lock_release(&s->tx_lock);
 	if (!was_full || !room)
 		return;
@@ -426,4 +418,30 @@ void sock_freed(struct urds_sock *s, uint64_t msgs, uint64_t bytes)
 	}
 	if (atomic_load_explicit(&s->is_watched, memory_order_relaxed))
 		sock_token(s, SOCK_OUT);
+}
+
+void sock_freed(struct urds_sock *s, uint64_t msgs, uint64_t bytes)
+{
+	bool was_full;
+
+	urds_lock_acquire(&s->tx_lock);
+	was_full = !urds_txq_has_room(&s->txq);
+	urds_txq_release(&s->txq, msgs, bytes);
+	if (s->txq.queued == 0)
+		s->emptied++;
+	if (s->txq.msgs == 0 && s->tx_waiters.first)
+		wait_list_wake_port(s->e, &s->tx_waiters, LINGERS);
+	room_made(s, was_full);
+}
+
+void sock_set_sndbuf(struct urds_sock *s, uint32_t limit)
+{
+	bool was_full;
+
+	urds_lock_acquire(&s->tx_lock);
+	was_full = !urds_txq_has_room(&s->txq);
+	s->txq.sndbuf = limit;
+	room_made(s, was_full);
+	if (!was_full) /* it may be full now */
+		sock_token(s, 0);
 }

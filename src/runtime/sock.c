@@ -166,13 +166,23 @@ static void cancel_all(struct urds_sock *s, bool disown);
 
 void sock_leave_port(struct urds_sock *s)
 {
+	struct node *flipped = NULL;
+
 	urds_rwlock_write_acquire(&s->e->table);
 	if (!s->is_gone) /* is_closed alone leaves it there: sock_shut() */
 		urds_bindtab_remove(&s->e->bound, &s->bound);
-	memset(&s->bound, 0, sizeof s->bound);
+	/* What came meanwhile may have filled the queue, and who empties it finds no node any more; bound again, the next message
+	 * says so of its new port. @s->bound stays as it is: a call that has seen the node reads it. */
+	urds_lock_acquire(&s->rx_lock);
+	if (s->rxq.is_congested)
+		flipped = sock_flip(s, false);
+	s->rxq.is_congested = false;
 	s->node = NULL;
+	urds_lock_release(&s->rx_lock);
 	s->has_left = true;
 	urds_rwlock_write_release(&s->e->table);
+	if (flipped)
+		maps_push(flipped);
 	cancel_all(s, false); /* what it has sent meanwhile: from an address that is not ours */
 }
 
@@ -309,12 +319,9 @@ static void cancel_at(struct peer *p, void *arg)
 		urds_lock_release(&p->lock);
 	}
 	for (unsigned i = 0; i < URDS_PATHS_MAX; i++) {
+		struct path *h = peer_path_get(p, i, false);
 		struct urds_log_freed freed;
-		struct path *h;
 
-		urds_lock_acquire(&p->lock);
-		h = peer_path_if(p, i);
-		urds_lock_release(&p->lock);
 		if (!h)
 			continue;
 		urds_lock_acquire(&h->append);
@@ -380,7 +387,7 @@ struct urds_sock *sock_first(struct urds_ctx *e, bool unshut)
 void sock_close(struct urds_sock *s)
 {
 	struct urds_ctx *e = s->e;
-	bool flipped = false;
+	struct node *flipped = NULL;
 
 	urds_rwlock_write_acquire(&e->table);
 	atomic_store(&s->is_closed, true);
@@ -412,7 +419,7 @@ void sock_close(struct urds_sock *s)
 	wait_list_wake(e, &s->tx_waiters, UINT32_MAX, 0);
 	urds_lock_release(&s->tx_lock);
 	if (flipped)
-		maps_push(s->node);
+		maps_push(flipped);
 	if (s->node || s->has_left)
 		cancel_all(s, true);
 	if (urds_loop_pending(e->loop))

@@ -106,19 +106,17 @@ static bool send_once(struct path *h, struct urds_link *l, struct urds_tx_env *e
 	struct urds_tx_done done;
 	size_t bytes, taken = 0, released = 0, nv;
 	uint64_t sent_ack;
-	bool map = false, behind;
+	bool map;
 
 	/* One look: a flip after it is the next round's, with its own bits. */
 	env->map = NULL;
 	env->map_gen = atomic_load_explicit(&n->map_gen, memory_order_relaxed);
-	if (h->slot == 0 && (h->tx.map_due || h->tx.map_gen != env->map_gen)) {
-		map = true;
+	map = urds_path_tx_owes_map(&h->tx, env->map_gen);
+	if (map) {
 		urds_lock_acquire(&n->map_lock);
 		env->map = urds_localmap_bits(&n->map);
 		env->map_gen = atomic_load_explicit(&n->map_gen, memory_order_relaxed);
 	}
-	/* Only between two messages: after the one that is half sent. */
-	behind = map && (h->tx.ctl || h->tx.log.at_off > 0);
 	atomic_store_explicit(&h->gathered, 0, memory_order_relaxed);
 	nv = urds_path_tx_gather(&h->tx, env, iov, URDS_TX_IOV_MAX, &bytes, &sent_ack);
 	if (map)
@@ -154,8 +152,7 @@ static bool send_once(struct path *h, struct urds_link *l, struct urds_tx_env *e
 	}
 	atomic_store_explicit(&h->is_tx_short, false, memory_order_release);
 	/* Whatever was committed or wanted since left a note, but for what this round itself wants. */
-	return bytes < URDS_TX_RUN_BYTES && nv < URDS_TX_IOV_MAX && !behind &&
-	       !atomic_load_explicit(&h->tx.want, memory_order_relaxed);
+	return !urds_path_tx_has_more(&h->tx, env);
 }
 
 /* What was cancelled and passed over leaves nothing to acknowledge. */
@@ -365,25 +362,15 @@ void flusher_main(void *arg)
 
 /* ---------------------------------------------------------------- congestion maps */
 
-struct maps_arg {
-	struct node *n;
-};
-
 static void push_map(struct peer *p, void *arg)
 {
-	struct maps_arg *a = arg;
-	struct path *h;
+	struct path *h = p->node == arg ? peer_path_get(p, 0, true) : NULL;
 
-	if (p->node != a->n)
-		return;
-	urds_lock_acquire(&p->lock);
-	h = peer_path_awake(p, 0);
-	urds_lock_release(&p->lock);
 	if (h)
 		path_transmit(h);
 }
 
 void maps_push(struct node *n)
 {
-	peer_each(n->e, push_map, &(struct maps_arg){n});
+	peer_each(n->e, push_map, n);
 }

@@ -239,17 +239,22 @@ urds_ns engine_resume_accepts(struct urds_ctx *e)
 	return atomic_load(&e->accept_at);
 }
 
-bool engine_leader_is_missed(struct urds_ctx *e, urds_ns *since)
+bool engine_leader_is_missed(struct urds_ctx *e)
 {
 	bool is_rung = me.saw_lead;
-	urds_ns now = urds_clock_ns();
+	urds_ns now;
 
 	me.saw_lead = false;
-	if (!is_rung || *since == 0)
-		*since = is_rung ? now : 0;
-	if (!is_rung || now < *since + LEAD_IDLE_NS)
+	if (!is_rung) {
+		e->missed_since = 0;
 		return false;
-	*since = 0;
+	}
+	now = urds_clock_ns();
+	if (e->missed_since == 0)
+		e->missed_since = now;
+	if (now < e->missed_since + LEAD_IDLE_NS)
+		return false;
+	e->missed_since = 0;
 	replace_leader(e);
 	return true;
 }

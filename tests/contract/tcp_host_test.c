@@ -7,12 +7,12 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "host.h"
 #include "own_network.h"
 #include "platform/posix/fds.h"
+#include "plugs.h"
 #include "raw.h"
 #include "tcp_bed.h"
 
@@ -123,30 +123,6 @@ static void raw_connect(int fd)
 	socklen_t len = (socklen_t)urds_addr_to_sockaddr(&here, port, &ss);
 
 	CHECK_EQ(connect(fd, (struct sockaddr *)&ss, len), 0);
-}
-
-static struct rlimit old_limit;
-static int plug[64];
-
-/* No descriptor is left after this. */
-static void plug_descriptors(void)
-{
-	struct rlimit few;
-
-	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
-	for (int i = 0; i < 64; i++)
-		plug[i] = dup(0);
-	few = old_limit;
-	few.rlim_cur = (rlim_t)plug[63] + 1;
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-	CHECK(dup(0) < 0 && errno == EMFILE);
-}
-
-static void unplug_descriptors(void)
-{
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &old_limit), 0);
-	for (int i = 0; i < 64; i++)
-		close(plug[i]);
 }
 
 /* B5 */

@@ -3,22 +3,22 @@
  * There is no descriptor to accept with; then the program closes one of its own, of which nobody is told. Accepting goes on
  * all the same, whoever drives the context.
  */
-#include <sys/resource.h>
+#include <sys/un.h>
 
+#include "lib/record_server.h"
 #include "platform/posix/fds.h"
 #include "transport/tcp/tcp_internal.h"
 
 #include "engine.h"
 #include "inside.h"
+#include "plugs.h"
 
 #define IP "127.25.0.2"
-#define PLUGS 64
 
 static struct urds_ctx *ctx;
 static struct urds_sock *sock;
 static struct pollfd watch;
-static int plug[PLUGS], client;
-static struct rlimit was;
+static int client;
 
 static uint64_t accepted(void)
 {
@@ -29,7 +29,6 @@ static uint64_t accepted(void)
 static void starve(unsigned flags)
 {
 	struct sockaddr_in to = in4(IP, 16385);
-	struct rlimit few;
 	struct tcp *t;
 
 	ctx = ctx_open(flags | URDS_CONFIG_NO_RECORD);
@@ -45,20 +44,9 @@ static void starve(unsigned flags)
 	urds_fds_close(t->spare_fd);
 	t->spare_fd = -1;
 	urds_lock_release(&t->lock);
-	CHECK(client >= 0 && getrlimit(RLIMIT_NOFILE, &was) == 0);
-	for (unsigned i = 0; i < PLUGS; i++)
-		plug[i] = dup(0);
-	few = was;
-	few.rlim_cur = (rlim_t)plug[PLUGS - 1] + 1;
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+	CHECK(client >= 0);
+	plug_descriptors();
 	CHECK_EQ(connect(client, (struct sockaddr *)&to, sizeof to), 0);
-}
-
-static void feed(void)
-{
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &was), 0);
-	for (unsigned i = 0; i < PLUGS; i++)
-		CHECK_EQ(close(plug[i]), 0);
 }
 
 /* Meanwhile nobody ran in circles: a try makes a round or two of the poller. */
@@ -77,7 +65,7 @@ static void accept__goes_on_by_the_loop_thread(void)
 	starve(0);
 	EVENTUALLY(urds_tcp_is_starved(ctx->tcp));
 	CHECK_EQ(accepted(), 0);
-	feed();
+	unplug_descriptors();
 	EVENTUALLY_S(accepted() == 1, 5);
 	finish();
 }
@@ -105,8 +93,37 @@ static void accept__goes_on_by_an_event_loop(void)
 			    atomic_load(&urds_tcp_stats(ctx->tcp)->accepts_failed) >= tries + t));
 	CHECK(turns < 100);
 	CHECK_EQ(accepted(), 0);
-	feed();
+	unplug_descriptors();
 	EVENTUALLY_S((turn(), accepted() == 1), 5);
+	finish();
+}
+
+/* Nor is the record's listener, which other processes ask who they have before them. */
+static void accept__of_the_record_goes_on(void)
+{
+	struct sockaddr_un at;
+	socklen_t len = sizeof at;
+	struct urds_record *r;
+	char m;
+
+	ctx = ctx_open(URDS_CONFIG_NO_THREADS);
+	CHECK(ctx);
+	CHECK(sock_at(ctx, IP, 4000));
+	watch = (struct pollfd){.fd = urds_context_fd(ctx), .events = POLLIN};
+	r = ctx->nodes->record;
+	CHECK_EQ(getsockname((int)r->name.listener, (struct sockaddr *)&at, &len), 0);
+	client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	CHECK(client >= 0);
+	EVENTUALLY((turn(), poll(&watch, 1, 0) == 0));
+	plug_descriptors();
+	CHECK_EQ(connect(client, (struct sockaddr *)&at, len), 0);
+	CHECK_EQ(send(client, "?", 1, 0), 1); /* no request: who sends that is closed */
+	CHECK(poll(&watch, 1, 0) == 1);
+	/* The descriptor is not readable all the time. */
+	EVENTUALLY((turn(), poll(&watch, 1, 0) == 0));
+	CHECK(recv(client, &m, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+	unplug_descriptors();
+	EVENTUALLY_S((turn(), recv(client, &m, 1, MSG_DONTWAIT) == 0), 5);
 	finish();
 }
 
@@ -126,7 +143,7 @@ static void accept__goes_on_by_a_call_that_waits(void)
 	starve(URDS_CONFIG_NO_THREADS);
 	CHECK_EQ(pthread_create(&id, NULL, receive, NULL), 0);
 	EVENTUALLY(urds_tcp_is_starved(ctx->tcp));
-	feed();
+	unplug_descriptors();
 	EVENTUALLY_S(accepted() == 1, 5);
 	CHECK_EQ(urds_close(sock), 0);
 	CHECK(pthread_join(id, &rc) == 0 && rc == sock);
@@ -141,5 +158,6 @@ int main(int argc, char **argv)
 	T_RUN(accept__goes_on_by_the_loop_thread);
 	T_RUN(accept__goes_on_by_an_event_loop);
 	T_RUN(accept__goes_on_by_a_call_that_waits);
+	T_RUN(accept__of_the_record_goes_on);
 	return t_done();
 }

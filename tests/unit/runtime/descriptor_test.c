@@ -192,6 +192,24 @@ static void epoll__edge_out_by_acks(void)
 }
 PAIR(epoll__edge_out_by_acks)
 
+/* By the limit alone: what was sent stays where it is. */
+static void epoll__edge_out_by_the_limit(void)
+{
+	sockets_open();
+	CHECK_EQ(set_int(a, SOL_SOCKET, SO_SNDBUF, 8192), 0);
+	add(ep, urds_fd(a), EPOLLOUT | EPOLLET);
+	CHECK_EQ(events_of(ep, soon()), EPOLLOUT);
+	fill_towards(a, NOBODY);
+	CHECK_EQ(events_of(ep, 0), 0);
+	CHECK_EQ(set_int(a, SOL_SOCKET, SO_SNDBUF, 65536), 0);
+	CHECK_EQ(events_of(ep, soon()), EPOLLOUT);
+	CHECK(select_on(urds_fd(a), false, true, 0) > 0);
+	CHECK_EQ(set_int(a, SOL_SOCKET, SO_SNDBUF, 8192), 0);
+	CHECK_EQ(select_on(urds_fd(a), false, true, 0), 0);
+	sockets_close();
+}
+PAIR(epoll__edge_out_by_the_limit)
+
 static void epoll__one_shot(void)
 {
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLONESHOT};
@@ -427,6 +445,7 @@ int main(int argc, char **argv)
 	RUN_PAIR(epoll__edge_in);
 	RUN_PAIR(epoll__edge_out);
 	RUN_PAIR(epoll__edge_out_by_acks);
+	RUN_PAIR(epoll__edge_out_by_the_limit);
 	RUN_PAIR(epoll__one_shot);
 	RUN_PAIR(epoll__nested);
 	RUN_PAIR(epoll__added_before_bind);

@@ -3,19 +3,19 @@
  * A context's life where things go wrong: ends with connections that do not, descriptors and memory that run out,
  * peers that are no peers.
  */
-#include <sys/resource.h>
-
 #include "platform/posix/fds.h"
 #include "transport/tcp/tcp_internal.h"
 #include "wire/hdr.h"
 
 #include "engine.h"
 #include "inside.h"
+#include "plugs.h"
 #include "sanitized.h"
 
 #define IP_S "127.25.0.1" /* the smaller address connects */
 #define IP_L "127.25.0.2"
 #define STRANGER "127.24.0.9" /* smaller than both */
+#define RCVBUF 4096
 
 static unsigned long long counter(struct urds_ctx *e, enum urds_counter c)
 {
@@ -155,23 +155,36 @@ static void *send_meanwhile(void *arg)
 	return NULL;
 }
 
-/* The address looks like ours by now: somebody connects, and another thread sends. Then it fails after all. */
+static bool is_congested(struct node *n)
+{
+	bool is;
+
+	urds_lock_acquire(&n->map_lock);
+	is = n->map.congested > 0;
+	urds_lock_release(&n->map_lock);
+	return is;
+}
+
+/* The address looks like ours by now: somebody connects and fills the queue, and another thread sends. Then it fails after all. */
 static int listen_too_late(struct urds_transport *t, const struct urds_addr *a, void *user,
 			   struct urds_listener **out)
 {
+	uint8_t m[URDS_HDR_LEN + RCVBUF + 1] = {0};
 	pthread_t id;
 	ssize_t sent = 0;
 
 	if (!is_late)
 		return in_time->listen(t, a, user, out);
 	stranger = raw_client(STRANGER, IP_L);
-	if (stranger < 0 || pthread_create(&id, NULL, send_meanwhile, &sent) != 0)
+	urds_hdr_put_data(m, 1, RCVBUF + 1, 4000, 4001);
+	if (stranger < 0 || write(stranger, m, sizeof m) != sizeof m ||
+	    pthread_create(&id, NULL, send_meanwhile, &sent) != 0)
 		abort();
 	pthread_join(id, NULL);
 	for (uint64_t end = now_ns() + 20000000000ull;
-	     now_ns() < end && !(node_of(STRANGER) && node_of(IP_S));)
+	     now_ns() < end && !(is_congested(user) && node_of(STRANGER) && node_of(IP_S));)
 		nap_ms(1);
-	if (sent != 1 || !node_of(STRANGER) || !node_of(IP_S))
+	if (sent != 1 || !is_congested(user) || !node_of(STRANGER) || !node_of(IP_S))
 		abort();
 	return -URDS_EMFILE;
 }
@@ -201,9 +214,12 @@ static void bind__that_fails_late(void)
 	CHECK(sock_at(ctx, IP_S, 4000));
 	binding = urds_socket(ctx);
 	CHECK(binding);
+	CHECK_EQ(set_int(binding, SOL_SOCKET, SO_RCVBUF, RCVBUF), 0);
 	is_late = true;
 	CHECK_ERR(bind4(binding, IP_L, 4001), EMFILE);
 	is_late = false;
+	/* Nobody is left who could say that there is room again. */
+	CHECK(ctx->lost && !is_congested(ctx->lost));
 	scribble(hog, 32, sizeof(struct node));
 	/* The message went nowhere: from that address there is none. */
 	CHECK_EQ(urds_close(binding), 0);
@@ -225,26 +241,18 @@ static void bind__that_fails_late(void)
 /* A bind needs one descriptor, for its listener; it says so if there is none. */
 static void bind__without_descriptors(void)
 {
-	struct rlimit was, few;
 	struct urds_sock *s;
-	int plug[64];
 
 	ctx = ctx_open(URDS_CONFIG_NO_RECORD);
 	CHECK(ctx && sock_at(ctx, IP_S, 4000));
 	s = urds_socket(ctx);
-	CHECK(s && getrlimit(RLIMIT_NOFILE, &was) == 0);
-	for (unsigned i = 0; i < 64; i++)
-		plug[i] = dup(0);
-	few = was;
-	few.rlim_cur = (rlim_t)plug[63] + 1;
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+	CHECK(s);
+	plug_descriptors();
 	CHECK_ERR(bind4(s, IP_L, 4001), EMFILE);
 	printf("# %s\n", urds_reason());
-	close(plug[0]);
+	pull_plug();
 	CHECK_EQ(bind4(s, IP_L, 4001), 0);
-	setrlimit(RLIMIT_NOFILE, &was);
-	for (unsigned i = 1; i < 64; i++)
-		close(plug[i]);
+	unplug_descriptors();
 	CHECK_EQ(urds_shutdown(ctx), 0);
 }
 
