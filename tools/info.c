@@ -202,7 +202,7 @@ static void show_json(const struct info_section *s, const struct owners *o, stru
 	if (!six && !rows_get(&r, o, s->id4, s->size4)) {
 		if (r.err != ENOPROTOOPT)
 			tool_error("cannot read the %s of any owner: %s", s->option,
-				   tool_strerror(r.err));
+				   r.err == ENOTCONN ? "it has ended" : tool_strerror(r.err));
 		tool_json_null(top, s->key);
 		free(r.e);
 		return;
