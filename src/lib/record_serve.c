@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The ownership record's thread: clients, and how their requests come in. Nothing here waits except
- * epoll_wait(), which has no timeout while there are no clients, and a ping's first millisecond. A hostile client can only
+ * epoll_wait(), which has no timeout while there are no clients but descriptors for them, and a ping's first millisecond. A hostile client can only
  * hurt itself: there are few of them, each request has its time, every length is checked, and whoever comes too many is closed.
  */
 #include <errno.h>

@@ -19,12 +19,10 @@ static unsigned ends;	     /* all_lock: calls of engine_free() that are not back
 static _Thread_local unsigned
 	own_ends; /* of this thread: exit() in a handler that interrupted one */
 
-/* As that of sockets (sock.c), the memory of contexts is never given back: a call with a handle that was shut down, or
- * is just now, finds so by its refs. all_lock. */
+/* Of contexts that were shut down (spares.h). */
 #define SPARES_MIN 16
 
-static struct urds_ctx *spare_first, *spare_last; /* oldest first, by ->next */
-static unsigned spares;
+static struct spares spares; /* all_lock */
 
 const char *const urds_counter_names[URDS_C_MAX] = {
 #define X(name) #name,
@@ -114,16 +112,14 @@ static bool loop_is_local(void *u, const struct urds_addr *a)
 	return e->tcp->resolve->is_local(e->tcp, a);
 }
 
+_Static_assert(offsetof(struct urds_ctx, spare) == 0, "for spares_take()");
+
 static struct urds_ctx *ctx_alloc(void)
 {
-	struct urds_ctx *e = NULL;
+	struct urds_ctx *e;
 
 	urds_lock_acquire(&all_lock);
-	if (spares > SPARES_MIN) {
-		e = spare_first;
-		spare_first = e->next;
-		spares--;
-	}
+	e = spares_take(&spares, SPARES_MIN);
 	urds_lock_release(&all_lock);
 	if (!e)
 		return calloc(1, sizeof *e);
@@ -136,12 +132,7 @@ static void ctx_free(struct urds_ctx *e)
 {
 	atomic_store(&e->refs, 0);
 	urds_lock_acquire(&all_lock);
-	e->next = NULL;
-	if (spares++ > 0)
-		spare_last->next = e;
-	else
-		spare_first = e;
-	spare_last = e;
+	spares_put(&spares, &e->spare);
 	urds_lock_release(&all_lock);
 }
 

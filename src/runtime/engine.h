@@ -22,6 +22,7 @@
 #include "runtime/mem.h"
 #include "runtime/ready_token.h"
 #include "runtime/request.h"
+#include "runtime/spares.h"
 #include "runtime/tx_role.h"
 #include "transport/transport.h"
 
@@ -55,6 +56,7 @@ struct wait_list {
 
 struct urds_sock {
 	/* These outlive the socket (sock.c). */
+	struct spare spare;
 	_Atomic uint32_t refs;
 	struct urds_lock rx_lock; /* guards rxq, rx_waiters */
 	struct urds_lock tx_lock; /* guards txq, tx_waiters, the cached destination, peer_at */
@@ -237,8 +239,10 @@ struct engine_config {
 #define CTX_ENDS 0x80000000u
 
 struct urds_ctx {
-	/* Outlives the context (engine.c): 1 and the calls inside that work on it rather than on a socket; 0: there is none. */
-	_Atomic uint32_t refs;
+	/* These outlive the context (engine.c). */
+	struct spare spare;
+	_Atomic uint32_t
+		refs; /* 1 and the calls inside that work on it rather than on a socket; 0: there is none */
 
 	struct engine_config cfg;
 	struct urds_pool pool;

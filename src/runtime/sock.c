@@ -12,27 +12,23 @@
 #include "platform/random.h"
 #include "transport/loop/loop.h"
 
-/* Memory of sockets is never given back, and their locks are never reset: with a handle that was closed a call still finds
- * refs == 0, or under a lock is_closed, even after its context is gone, and fails with EBADF. As with descriptor numbers, a handle may come to mean a new
- * socket some day, but not before many others have been closed. */
+/* Of sockets that were closed (spares.h). Their locks are never reset: under one, a call finds is_closed, even after its context is
+ * gone. */
 #define SPARES_MIN 64
 
 _Atomic uint32_t sock_forks;
 
 static struct urds_lock spare_lock;
-static struct urds_sock *spare_first, *spare_last; /* oldest first, by ->next */
-static unsigned spares;
+static struct spares spares;
+
+_Static_assert(offsetof(struct urds_sock, spare) == 0, "for spares_take()");
 
 static struct urds_sock *sock_alloc(void)
 {
-	struct urds_sock *s = NULL;
+	struct urds_sock *s;
 
 	urds_lock_acquire(&spare_lock);
-	if (spares > SPARES_MIN) {
-		s = spare_first;
-		spare_first = s->next;
-		spares--;
-	}
+	s = spares_take(&spares, SPARES_MIN);
 	urds_lock_release(&spare_lock);
 	if (!s)
 		return calloc(1, sizeof *s);
@@ -44,12 +40,7 @@ static struct urds_sock *sock_alloc(void)
 static void sock_free(struct urds_sock *s)
 {
 	urds_lock_acquire(&spare_lock);
-	s->next = NULL;
-	if (spares++ > 0)
-		spare_last->next = s;
-	else
-		spare_first = s;
-	spare_last = s;
+	spares_put(&spares, &s->spare);
 	urds_lock_release(&spare_lock);
 }
 
