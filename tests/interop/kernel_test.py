@@ -289,13 +289,20 @@ def mixed():
     prefix = os.path.join(lab.temp_dir(), 'wine')
     try:
         for order, family in [('above', 4), ('below', 4), ('above', 6), ('below', 6)] if FULL else [('above', 4)]:
-            mixed_in(net, prefix, order, family)
+            for times in 1, 4:  # few kills come in time where the machine is busy with something else
+                lacks = mixed_in(net, prefix, order, family, times)
+                if not lacks:
+                    break
+                figure(f'not enough for a verdict: {lacks}')
+            assert not lacks, lacks
     finally:
         wine.end(prefix)
 
 
-def mixed_in(net, prefix, order, family):
+def mixed_in(net, prefix, order, family, times):
+    """Returns what did not happen often enough for a verdict."""
     n, big, empty, kills = (10000, 40, 100, 12) if FULL else (2000, 8, 20, 2)
+    n, big, empty = n * times, big * times, empty * times
     start = time.monotonic()
     # The kernel's address is between ours, and both talk to the same one.
     here, there = Case(net, order, family), Case(net, 'below' if order == 'above' else 'above', family)
@@ -350,9 +357,12 @@ def mixed_in(net, prefix, order, family):
            f'in each of 6 directions; lost 0 duplicated 0 reordered 0 in all; kills in the guest {mesh.guest_kills}, by ss {mesh.hits} '
            f'in {took:.1f} s after {ready - start:.1f} s; RETRANSMITTED {by_name}; {"; ".join(said)}')
     assert got == [[n, n, 0, 0, 0, 0]] * 6, got
-    assert min(*mesh.hits.values(), mesh.guest_kills) >= kills, f'too few kills before the end: {mesh.hits}'
+    if min(*mesh.hits.values(), mesh.guest_kills) < kills:
+        return f'too few kills before the end: {mesh.hits}'
     # A kernel replays little in a short run, so that counts for each two then.
-    assert len(by_name if FULL else {frozenset(ends) for ends in again}) == (6 if FULL else 3), f'no replays between some: {by_name}'
+    if len(by_name if FULL else {frozenset(ends) for ends in again}) < (6 if FULL else 3):
+        return f'no replays between some: {by_name}'
+    return None
 
 
 # ---- restarts
