@@ -229,6 +229,14 @@ static int stop(struct demo *d, bool is_success)
 	return rc;
 }
 
+/* Return: -1. */
+static int no_answer(const struct demo *d, int i)
+{
+	tool_error("node %s (pid %d) answers '%s', which means nothing", addresses[i],
+		   d->c[i].p.pid, d->c[i].line);
+	return -1;
+}
+
 static int pings(struct demo *d)
 {
 	uint64_t ns;
@@ -275,7 +283,7 @@ static int exchange(struct demo *d, struct totals *t)
 			   "ok %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
 			   " %" SCNu64,
 			   &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6]) != 7)
-			return -1;
+			return no_answer(d, i);
 		t->sent += v[0];
 		t->received += v[1];
 		t->lost += v[2];
@@ -304,7 +312,7 @@ static int rate(struct demo *d, unsigned size, const char *name)
 	if (answers(d, "measure") < 0)
 		return -1;
 	if (sscanf(d->c[1].line, "ok %" SCNu64 " %" SCNu64 " %" SCNu64, &count, &bytes, &ns) != 3)
-		return -1;
+		return no_answer(d, 1);
 	ns = ns ? ns : 1;
 	printf("  %8s  one way     %12.0f messages/s  %8.1f MB/s\n", name,
 	       (double)count * 1e9 / (double)ns, (double)bytes * 1e3 / (double)ns);
@@ -326,7 +334,7 @@ static int rates(struct demo *d)
 	if (answers(d, "measure") < 0)
 		return -1;
 	if (sscanf(d->c[0].line, "ok %" SCNu64 " %" SCNu64, &count, &ns) != 2)
-		return -1;
+		return no_answer(d, 0);
 	printf("  %8s  round trip  %12.1f us median\n", "64 B", (double)ns / 1000);
 	return 0;
 }
@@ -340,9 +348,11 @@ static int counters(struct demo *d, struct totals *t)
 		tell(d, i, "retransmitted");
 	if (answers(d, "read its counters") < 0)
 		return -1;
-	for (i = 0; i < NODES; i++)
-		if (sscanf(d->c[i].line, "ok %" SCNu64, &n) == 1)
-			t->retransmitted += n;
+	for (i = 0; i < NODES; i++) {
+		if (sscanf(d->c[i].line, "ok %" SCNu64, &n) != 1)
+			return no_answer(d, i);
+		t->retransmitted += n;
+	}
 	return 0;
 }
 

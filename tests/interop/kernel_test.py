@@ -183,6 +183,17 @@ class Killer:
         return sum(self.done.values())
 
 
+def until_enough(attempt):
+    """ATTEMPT is given how many times as long it is to be, and returns what it lacked for a verdict, if anything: few connections die
+    in time where the machine is busy with something else."""
+    for times in 1, 3:
+        lacks = attempt(times)
+        if not lacks:
+            return
+        figure(f'not enough for a verdict: {lacks}')
+    raise lab.LabError(lacks)
+
+
 def exchange_with_kills():
     """Verified messages in both directions at once while connections die in the middle of them."""
     exchange_in(the_lab())
@@ -202,45 +213,52 @@ def exchange_with_fences():
 
 
 def exchange_in(net, cases=None, options=()):
-    n, big, empty, pairs, kills = (14000, 120, 150, 4, 52) if FULL else (3000, 40, 60, 4, 12)
     for order, family in cases or CASES:
-        c = Case(net, order, family)
-        args = ['--send', n, '--recv', n, '--big', big, '--empty', empty, '--pairs', pairs,
-                '--seed', random.randrange(1 << 32), '--timeout', 300, '--stall', 30,
-                '--sizes', '1-31*30,32-1024*40,1025-16384*25,16385-131072*5']
-        path = os.path.join(os.environ.get('LAB_KEEP', lab.temp_dir()), f'kills-{order}-{family}.pcap')
-        cap = net.capture(path, 'tcp port 16385')
-        net.delay(4)
-        start = time.monotonic()
-        theirs = c.peer('exchange', *args, timeout=330)
-        ours = c.urds('exchange', *args, *options)
-        ours.wait_line('ready', 10)
-        killer = Killer(c, ours, 0.4)
-        killer.run(kills)
-        took = time.monotonic() - start
-        try:
-            got, got2 = verdict(ours, 330), verdict(theirs, 60)
-        except lab.LabError:
-            # Whose loss it is stands there: were the bytes acknowledged by our TCP, or did the kernel never send them again?
-            net.end_capture(cap)
-            kept = os.path.join(tempfile.gettempdir(), f'urds-interop-failed-{os.getpid()}.pcap')
-            shutil.copy(path, kept)
-            print(f'# the capture of it is kept: {kept}')
-            raise
-        net.delay(0)
+        until_enough(lambda times: exchange_once(net, order, family, options, times))
+
+
+def exchange_once(net, order, family, options, times):
+    """Returns what did not happen often enough for a verdict."""
+    n, big, empty, pairs, kills = (14000, 120, 150, 4, 52) if FULL else (3000, 40, 60, 4, 12)
+    n, big, empty = n * times, big * times, empty * times
+    c = Case(net, order, family)
+    args = ['--send', n, '--recv', n, '--big', big, '--empty', empty, '--pairs', pairs,
+            '--seed', random.randrange(1 << 32), '--timeout', 300, '--stall', 30,
+            '--sizes', '1-31*30,32-1024*40,1025-16384*25,16385-131072*5']
+    path = os.path.join(os.environ.get('LAB_KEEP', lab.temp_dir()), f'kills-{order}-{family}.pcap')
+    cap = net.capture(path, 'tcp port 16385')
+    net.delay(4)
+    start = time.monotonic()
+    theirs = c.peer('exchange', *args, timeout=330)
+    ours = c.urds('exchange', *args, *options)
+    ours.wait_line('ready', 10)
+    killer = Killer(c, ours, 0.4)
+    killer.run(kills)
+    took = time.monotonic() - start
+    try:
+        got, got2 = verdict(ours, 330), verdict(theirs, 60)
+    except lab.LabError:
+        # Whose loss it is stands there: were the bytes acknowledged by our TCP, or did the kernel never send them again?
         net.end_capture(cap)
-        again, said = replays(path)
-        mine, kernel = again[c.me, c.kernel], again[c.kernel, c.me]
-        figure(f'{c}: {got[0]} sent {got[1]} received, {pairs * big} of 1 MiB and {pairs * empty} empty '
-               f'each way; lost 0 duplicated 0 reordered 0 on both sides; kills {killer.done} in '
-               f'{took:.1f} s ({killer.nothing} found no connection); RETRANSMITTED ours {mine} '
-               f"kernel's {kernel}; {said}")
-        assert got[:2] == [n * pairs, n * pairs] == got2[:2]
-        assert killer.total >= kills, f'only {killer.total} kills before the end'
-        need = 25 if FULL else 5
-        assert mine >= need and kernel >= need, 'too few replays seen'
-        if 'LAB_KEEP' not in os.environ:
-            os.unlink(path)
+        kept = os.path.join(tempfile.gettempdir(), f'urds-interop-failed-{os.getpid()}.pcap')
+        shutil.copy(path, kept)
+        print(f'# the capture of it is kept: {kept}')
+        raise
+    net.delay(0)
+    net.end_capture(cap)
+    again, said = replays(path)
+    mine, kernel = again[c.me, c.kernel], again[c.kernel, c.me]
+    figure(f'{c}: {got[0]} sent {got[1]} received, {pairs * big} of 1 MiB and {pairs * empty} empty '
+           f'each way; lost 0 duplicated 0 reordered 0 on both sides; kills {killer.done} in '
+           f'{took:.1f} s ({killer.nothing} found no connection); RETRANSMITTED ours {mine} '
+           f"kernel's {kernel}; {said}")
+    assert got[:2] == [n * pairs, n * pairs] == got2[:2]
+    if 'LAB_KEEP' not in os.environ:
+        os.unlink(path)
+    if killer.total < kills:
+        return f'only {killer.total} kills before the end'
+    need = 25 if FULL else 5
+    return None if min(mine, kernel) >= need else f'too few replays seen: ours {mine}, of the kernel {kernel}'
 
 
 # ---- all to all
@@ -289,13 +307,15 @@ def mixed():
     prefix = os.path.join(lab.temp_dir(), 'wine')
     try:
         for order, family in [('above', 4), ('below', 4), ('above', 6), ('below', 6)] if FULL else [('above', 4)]:
-            mixed_in(net, prefix, order, family)
+            until_enough(lambda times: mixed_in(net, prefix, order, family, times))
     finally:
         wine.end(prefix)
 
 
-def mixed_in(net, prefix, order, family):
+def mixed_in(net, prefix, order, family, times):
+    """Returns what did not happen often enough for a verdict."""
     n, big, empty, kills = (10000, 40, 100, 12) if FULL else (2000, 8, 20, 2)
+    n, big, empty = n * times, big * times, empty * times
     start = time.monotonic()
     # The kernel's address is between ours, and both talk to the same one.
     here, there = Case(net, order, family), Case(net, 'below' if order == 'above' else 'above', family)
@@ -350,9 +370,12 @@ def mixed_in(net, prefix, order, family):
            f'in each of 6 directions; lost 0 duplicated 0 reordered 0 in all; kills in the guest {mesh.guest_kills}, by ss {mesh.hits} '
            f'in {took:.1f} s after {ready - start:.1f} s; RETRANSMITTED {by_name}; {"; ".join(said)}')
     assert got == [[n, n, 0, 0, 0, 0]] * 6, got
-    assert min(*mesh.hits.values(), mesh.guest_kills) >= kills, f'too few kills before the end: {mesh.hits}'
+    if min(*mesh.hits.values(), mesh.guest_kills) < kills:
+        return f'too few kills before the end: {mesh.hits}'
     # A kernel replays little in a short run, so that counts for each two then.
-    assert len(by_name if FULL else {frozenset(ends) for ends in again}) == (6 if FULL else 3), f'no replays between some: {by_name}'
+    if len(by_name if FULL else {frozenset(ends) for ends in again}) < (6 if FULL else 3):
+        return f'no replays between some: {by_name}'
+    return None
 
 
 # ---- restarts
