@@ -30,7 +30,7 @@ def test_ends_on_sighup_but_not_under_nohup():
     p = t.Proc("listen", "127.1.0.2", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     p.expect("^ready")
     p.signal(signal.SIGHUP)
-    ping = t.run("ping", "-c", 5, "-i", "50ms", "-I", "127.1.0.1", "127.1.0.2")
+    ping = t.run("ping", "-c", 5, "-i", "500ms", "-I", "127.1.0.1", "127.1.0.2")
     check(len(ping.lines) == 5 and p.p.poll() is None, p, ping)
     p.signal(signal.SIGTERM)
     check(p.end() == 0, p)

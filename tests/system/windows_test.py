@@ -138,7 +138,7 @@ def test_called_rds_ping_it_is_that():
 
 def test_ping_and_the_end_by_ctrl_c():
     l = listen(ONE)
-    p = wine("ping", "-c", 3, "-i", "0.05", "-I", TWO, ONE)
+    p = wine("ping", "-c", 3, "-i", "0.5", "-I", TWO, ONE)
     check(p.rc == 0 and replies(p) == 3, p)
     l.signal(signal.SIGINT)
     check(l.end() == 0, l)
@@ -149,7 +149,7 @@ def test_ping_and_the_end_by_ctrl_c():
 def test_ping_through_the_owner_of_the_source():
     listen(ONE)
     listen(TWO)
-    p = wine("ping", "-c", 2, "-i", "0.05", "-I", TWO, ONE)
+    p = wine("ping", "-c", 2, "-i", "0.5", "-I", TWO, ONE)
     check(p.rc == 0 and replies(p) == 2, p)
 
 
@@ -162,11 +162,11 @@ def test_second_owner_is_told_who_the_first_is():
 def test_ping_to_and_from_this_system():
     listen(ONE)
     listen_here(TWO)
-    p = here("ping", "-c", 3, "-i", "0.05", "-I", TWO, ONE)
+    p = here("ping", "-c", 3, "-i", "0.5", "-I", TWO, ONE)
     check(p.rc == 0 and replies(p) == 3, p)
-    p = wine("ping", "-c", 3, "-i", "0.05", "-I", ONE, TWO)
+    p = wine("ping", "-c", 3, "-i", "0.5", "-I", ONE, TWO)
     check(p.rc == 0 and replies(p) == 3, p)
-    p = wine("ping", "-c", 2, "-i", "0.05", "-I", THREE, "--json", TWO)
+    p = wine("ping", "-c", 2, "-i", "0.5", "-I", THREE, "--json", TWO)
     got = [json.loads(l) for l in p.lines]
     check(p.rc == 0 and len(got) == 2 and all(g["from"] == TWO and g["rtt_ns"] > 0 for g in got), p)
 
