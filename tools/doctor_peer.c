@@ -314,18 +314,27 @@ static void judge_rest(struct run *r)
 		judge_try(p, doctor_try(&p->src, &p->dest, p->limit_ns), is_called(r));
 }
 
+/* Return: -1. */
+static int cannot_send(const struct run *r, int err)
+{
+	if (err == EACCES)
+		tool_error(
+			"may not send to %s: it is in none of the networks of URDS_PEERS%s; unset that, or add its network",
+			r->p->dest.text,
+			r->from.ctx ? "" : ", which the owner of the source was started with");
+	else
+		tool_error("cannot send to %s: %s", r->p->dest.text, tool_strerror(err));
+	return -1;
+}
+
 /* Return: 0, or -1 (said). */
 static int ping(struct run *r)
 {
 	int err = ping_send(&r->from, 0, false, &r->p->dest);
 
-	if (err == EACCES)
-		tool_error(
-			"may not send to %s: it is in none of the networks of URDS_PEERS; unset that, or add its network",
-			r->p->dest.text);
-	else if (err > 0 && err != EAGAIN)
-		tool_error("cannot send to %s: %s", r->p->dest.text, tool_strerror(err));
-	return err == 0 || err == EAGAIN ? 0 : -1;
+	if (err > 0 && err != EAGAIN)
+		return cannot_send(r, err);
+	return err < 0 ? -1 : 0;
 }
 
 static int try_rds(struct run *r)
@@ -343,11 +352,8 @@ static int try_rds(struct run *r)
 		n = ping_wait(&r->from, now + LOOK_EVERY_NS, &got);
 		if (n < 0)
 			return -1;
-		if (n > 0 && got.err) {
-			tool_error("cannot send to %s: %s", r->p->dest.text,
-				   tool_strerror(got.err));
-			return -1;
-		}
+		if (n > 0 && got.err)
+			return cannot_send(r, got.err);
 		if (n > 0)
 			r->p->rtt_ns = got.rtt_ns ? got.rtt_ns : 1;
 		if (look(r, &r->now) < 0)

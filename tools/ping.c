@@ -52,7 +52,7 @@ struct run {
 	struct pinger p;
 	struct request slots[PING_SLOTS];
 	unsigned next;
-	unsigned long long sent, replies;
+	unsigned long long sent, replies, errors;
 	bool has_hinted, is_json;
 };
 
@@ -108,6 +108,7 @@ static int line_json(struct run *r, const struct request *q, uint64_t rtt_ns,
 static void line(struct run *r, struct request *q, uint64_t rtt_ns, const struct tool_addr *from,
 		 int err)
 {
+	r->errors += err != 0;
 	if (r->is_json) {
 		if (line_json(r, q, rtt_ns, from, err) != TOOL_OK)
 			exit(TOOL_FAILED);
@@ -290,7 +291,10 @@ int tool_ping(int argc, char **argv)
 	if (source(&r, from, &src) < 0 || ping_open(&r.p, &src, &r.dest) < 0)
 		return 1;
 	rc = loop(&r);
-	if (rc && !r.replies && r.sent)
+	if (rc && r.sent && r.errors == r.sent)
+		tool_error("nothing could be sent to %s; 'urds doctor -I %s %s' says more",
+			   r.dest.text, src.text, r.dest.text);
+	else if (rc && !r.replies && r.sent)
 		tool_error(
 			"no reply from %s: is a node there ('urds listen %s'), and does TCP port "
 			"16385 get through?",

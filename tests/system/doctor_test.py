@@ -370,7 +370,10 @@ def test_not_rds_few_words_then_closed():
 
 def test_peer_outside_of_the_networks():
     p = t.run("doctor", "-w", LIMIT, "-I", LOW, MID, env={"URDS_PEERS": "10.0.0.0/8"})
-    check(p.rc == 1 and not p.out and "URDS_PEERS" in p.err, p)
+    check(p.rc == 1 and not p.out and "networks of URDS_PEERS; unset" in p.err, p)
+    t.listen(LOW, env={"URDS_PEERS": "10.0.0.0/8"})
+    p = t.run("doctor", "-w", LIMIT, "-I", LOW, MID)
+    check(p.rc == 1 and not p.out and "networks of URDS_PEERS, which the owner of the source was started with; unset" in p.err, p)
 
 
 def test_source_that_cannot_be_used():

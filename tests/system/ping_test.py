@@ -153,6 +153,15 @@ def test_bad_values():
         check(p.rc == 1 and words in p.err and not p.out, p)
 
 
+def test_requests_that_cannot_be_sent_are_no_fault_of_the_other_end():
+    for owner in False, True:  # of the source: this command, or another one
+        if owner:
+            t.listen("127.3.0.1", env={"URDS_PEERS": "10.0.0.0/8"})
+        p = t.run("ping", "-c", 2, "-i", "20ms", "-I", "127.3.0.1", "127.3.0.2", env={} if owner else {"URDS_PEERS": "10.0.0.0/8"})
+        check(p.rc == 1 and len(p.lines) == 2 and all(l.endswith(": ERROR: Permission denied") for l in p.lines), p)
+        check(p.err == "urds ping: nothing could be sent to 127.3.0.2; 'urds doctor -I 127.3.0.1 127.3.0.2' says more", p)
+
+
 def test_output_that_goes_nowhere_ends_it():
     t.listen("127.9.0.2")
     with open("/dev/full", "w") as full:

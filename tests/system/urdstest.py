@@ -142,8 +142,8 @@ def run(*args, limit=None, **kw):
     return p
 
 
-def listen(*addrs):
-    p = Proc("listen", *addrs)
+def listen(*addrs, **kw):
+    p = Proc("listen", *addrs, **kw)
     for a in addrs:
         p.expect("^ready " + re.escape(a) + "$")
     return p
