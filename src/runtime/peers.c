@@ -316,10 +316,20 @@ struct path *peer_path_get(struct peer *p, unsigned slot, bool wake)
 	return h;
 }
 
+/* Did the program send to it, and does urds_info() say why nothing came of it? */
+static bool was_tried_in_vain(struct peer *p)
+{
+	const struct path *h = peer_path_if(p, 0);
+
+	return h && p->core.fault.kind != URDS_FAULT_NONE &&
+	       atomic_load_explicit(&h->counts[PATH_C_send_queued], memory_order_relaxed) > 0;
+}
+
 /* Is there anything that a new peer object would not know? */
 static bool is_needed(struct peer *p)
 {
-	return p->core.is_proven || p->past || !urds_peer_is_idle(&p->core) || peer_pending(p) != 0;
+	return p->core.is_proven || p->past || !urds_peer_is_idle(&p->core) ||
+	       peer_pending(p) != 0 || was_tried_in_vain(p);
 }
 
 void peer_collect(struct peer *p)

@@ -239,6 +239,44 @@ static void counters_outlive_two_evictions(void)
 	CHECK_EQ(urds_shutdown(ca), 0);
 }
 
+static bool has_fault(const struct urds_addr *local, const struct urds_addr *remote)
+{
+	struct peer *p = peer_find(ca, local, remote);
+	bool yes;
+
+	if (!p)
+		return false;
+	urds_lock_acquire(&p->lock);
+	yes = p->core.fault.kind == URDS_FAULT_DIAL;
+	urds_lock_release(&p->lock);
+	peer_drop(p);
+	return yes;
+}
+
+/* Also when the program gives up while an attempt is under way. */
+static void a_peer_tried_in_vain_is_not_forgotten(void)
+{
+	struct urds_addr local, remote;
+	struct urds_sock *a, *keeper; /* of the address */
+	char ip[32];
+
+	variant = TCP;
+	two_open();
+	keeper = sock_at(ca, ip_a, 4001);
+	CHECK(keeper);
+	local = keeper->bound.at.addr;
+	for (unsigned i = 1; i <= 20; i++) {
+		snprintf(ip, sizeof ip, "127.11.251.%u", i);
+		remote = v4(ip);
+		a = sock_at(ca, ip_a, 4000);
+		CHECK(a && send4(a, "x", 1, MSG_DONTWAIT, ip, 4000) == 1);
+		urds_close(a);
+		EVENTUALLY(has_fault(&local, &remote));
+	}
+	urds_close(keeper);
+	two_close();
+}
+
 /* ---- memory that is short */
 
 static const struct urds_mem_ops *real_ops;
@@ -500,6 +538,7 @@ int main(int argc, char **argv)
 	T_RUN(counters_of_a_close_that_is_held_up);
 	T_RUN(further_paths_come_to_rest);
 	T_RUN(counters_outlive_two_evictions);
+	T_RUN(a_peer_tried_in_vain_is_not_forgotten);
 	T_RUN(no_memory_for_a_path_that_is_accepted);
 	T_RUN(no_memory_for_a_path_that_is_knocked_for);
 	return t_done();
