@@ -393,8 +393,8 @@ class Lab:
         p.wait_line('listening on', 10)
         return p
 
-    def end_capture(self, p, settle=0.3):
-        time.sleep(settle)
+    def end_capture(self, p):
+        time.sleep(1.5)  # the kernel hands packets over when a block is full, or after tcpdump's second
         p.signal(signal.SIGINT)
         p.check(10)
 
