@@ -49,8 +49,11 @@ static bool pair(tool_sock out[2])
 	}
 	tool_sock_close(l);
 	/* What accept() makes would be inherited. */
-	SetHandleInformation((HANDLE)out[1], HANDLE_FLAG_INHERIT, 0);
-	return true;
+	if (SetHandleInformation((HANDLE)out[1], HANDLE_FLAG_INHERIT, 0))
+		return true;
+	tool_sock_close(out[0]);
+	tool_sock_close(out[1]);
+	return false;
 }
 
 /* This process and its nodes, which are born into it: all of them end when the last handle goes, which is with this process.

@@ -280,20 +280,15 @@ int stress_accept(struct stress_run *r)
 	while (!tool_ends_noted() && tool_flush() == 0) {
 		int n = tool_poll(&in, 1, TICK_NS), err = n < 0 ? errno : 0;
 
-		if (n == 0)
-			continue;
-		if (n > 0) {
-			r->control = tool_sock_accept(in.fd, &sa);
-			if (r->control == TOOL_NO_SOCK)
-				err = tool_sock_error();
-			if (r->control == TOOL_NO_SOCK && !is_lack(err))
-				continue; /* it has gone again */
-		}
-		if (r->control == TOOL_NO_SOCK) {
+		if (n > 0 && (r->control = tool_sock_accept(in.fd, &sa)) == TOOL_NO_SOCK)
+			err = tool_sock_error();
+		if (n < 0 || is_lack(err)) {
 			tool_error("cannot accept a connection: %s; raise the limit, or end others",
 				   tool_strerror(err));
 			break;
 		}
+		if (r->control == TOOL_NO_SOCK)
+			continue; /* nobody has come, or it has gone again */
 		r->self.s_addr = htonl(own.recv_addr ? own.recv_addr : local(r->control));
 		quad(ntohl(sa.sin_addr.s_addr), from);
 		r->o = own;

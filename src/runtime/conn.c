@@ -12,7 +12,7 @@ static void our_probe(struct peer *p, struct urds_probe *out)
 }
 
 /* Peer lock held; the slot has no link. */
-static void attach(struct peer *p, struct path *h, struct urds_link *l, struct todo *t)
+static void attach(struct peer *p, struct path *h, struct urds_link *l, struct deferred *d)
 {
 	const struct urds_slot *s = urds_peer_slot(&p->core, h->slot);
 	enum urds_tx_hold hold = s->state == URDS_SLOT_HELD ? URDS_HOLD_MESSAGES
@@ -39,24 +39,24 @@ static void attach(struct peer *p, struct path *h, struct urds_link *l, struct t
 	urds_lock_release(&h->append);
 	/* Whoever left a note finds its messages sent by the TRANSMIT below. */
 	urds_tx_role_pass(&h->role);
-	todo_add(t, TODO_TRANSMIT, h, NULL);
-	todo_add(t, TODO_RECEIVE, h, NULL);
+	defer(d, DEFER_TRANSMIT, h, NULL);
+	defer(d, DEFER_RECEIVE, h, NULL);
 }
 
-static void park(struct peer *p, unsigned k, struct urds_link *l, struct todo *t)
+static void park(struct peer *p, unsigned k, struct urds_link *l, struct deferred *d)
 {
 	if (!p->parked)
 		p->parked = urds_alloc(&p->e->pool.mem, URDS_PARKED_MAX * sizeof *p->parked);
 	if (!p->parked) {
 		urds_peer_unparked(&p->core, k);
-		todo_add(t, TODO_RESET, NULL, l);
+		defer(d, DEFER_RESET, NULL, l);
 		return;
 	}
 	urds_count(p->e, URDS_C_conn_parked, 1);
 	p->parked[k] = (struct parked_link){.link = l};
 	peer_hold(p);
 	l->user = marked(p, PARKED);
-	todo_add(t, TODO_PARKED, NULL, l);
+	defer(d, DEFER_PARKED, NULL, l);
 }
 
 void unpark(struct peer *p, unsigned k)
@@ -69,9 +69,9 @@ void unpark(struct peer *p, unsigned k)
 	p->parked = NULL;
 }
 
-static void evict(struct peer *p, unsigned k, enum todo_kind how, struct todo *t)
+static void evict(struct peer *p, unsigned k, enum deferred_kind how, struct deferred *d)
 {
-	todo_add(t, how, NULL, p->parked[k].link);
+	defer(d, how, NULL, p->parked[k].link);
 	urds_buf_drop(p->parked[k].buf);
 	unpark(p, k);
 }
@@ -79,7 +79,7 @@ static void evict(struct peer *p, unsigned k, enum todo_kind how, struct todo *t
 /* Peer lock held, the rx role perhaps not: by path_end(), the timer, or a probe on another path. The slot is DOWN for
  * core, so path_end() of its last connection has reset the receive half and touches it no more; and whoever holds
  * the role leaves it alone until it finds the link, which attach() sets last. */
-static void promote(struct peer *p, struct path *h, unsigned k, struct todo *t)
+static void promote(struct peer *p, struct path *h, unsigned k, struct deferred *d)
 {
 	struct parked_link q = p->parked[k];
 
@@ -88,11 +88,11 @@ static void promote(struct peer *p, struct path *h, unsigned k, struct todo *t)
 	urds_count(p->e, URDS_C_conn_promoted, 1);
 	h->rx.chunk = q.buf;
 	h->rx.parsed = 0;
-	attach(p, h, q.link, t);
+	attach(p, h, q.link, d);
 	ready_push(h); /* its bytes, or its end, were reported already */
 }
 
-static void post(struct peer *p, struct path *h, bool answer, struct todo *t)
+static void post(struct peer *p, struct path *h, bool answer, struct deferred *d)
 {
 	struct urds_probe us;
 	int rc;
@@ -106,7 +106,7 @@ static void post(struct peer *p, struct path *h, bool answer, struct todo *t)
 		urds_count(p->e, URDS_C_pong_dropped, 1);
 	else
 		urds_count(p->e, URDS_C_send_pong, 1);
-	todo_add(t, TODO_TRANSMIT, h, NULL);
+	defer(d, DEFER_TRANSMIT, h, NULL);
 }
 
 static void restarted(struct peer *p, struct path *h)
@@ -123,24 +123,24 @@ static void restarted(struct peer *p, struct path *h)
 
 /* No memory for the path that an action is about: as if the network had failed. */
 static void fail(struct peer *p, enum urds_peer_act a, unsigned slot, unsigned k,
-		 struct urds_link *l, struct todo *t)
+		 struct urds_link *l, struct deferred *d)
 {
 	struct urds_peer_out more = {0};
 
 	if (a == URDS_ACT_ATTACH)
-		todo_add(t, TODO_RESET, NULL, l);
+		defer(d, DEFER_RESET, NULL, l);
 	else if (a == URDS_ACT_PROMOTE)
-		evict(p, k, TODO_RESET, t);
+		evict(p, k, DEFER_RESET, d);
 	urds_fault_note(&p->core.fault, URDS_FAULT_DIAL, URDS_ENOMEM, urds_clock_ns());
 	if (a == URDS_ACT_ATTACH || a == URDS_ACT_PROMOTE)
 		urds_peer_down(&p->core, slot, urds_clock_ns(), urds_random64(), &more);
 	else if (a == URDS_ACT_DIAL || a == URDS_ACT_KNOCK)
 		urds_peer_dialled(&p->core, slot, false, urds_clock_ns(), urds_random64(), &more);
-	conn_carry_out(p, &more, NULL, t);
+	conn_carry_out(p, &more, NULL, d);
 }
 
 void conn_carry_out(struct peer *p, const struct urds_peer_out *out, struct urds_link *l,
-		    struct todo *t)
+		    struct deferred *d)
 {
 	for (size_t i = 0; i < out->n; i++) {
 		unsigned slot = out->v[i].slot, k = out->v[i].k;
@@ -149,41 +149,41 @@ void conn_carry_out(struct peer *p, const struct urds_peer_out *out, struct urds
 		struct path *h = has_path ? peer_path(p, slot) : NULL;
 
 		if (has_path && !h) {
-			fail(p, a, slot, k, l, t);
+			fail(p, a, slot, k, l, d);
 			continue;
 		}
 		switch (a) {
 		case URDS_ACT_DIAL:
 		case URDS_ACT_KNOCK:
-			todo_add(t, TODO_DIAL, h, NULL);
+			defer(d, DEFER_DIAL, h, NULL);
 			break;
 		case URDS_ACT_HANG_UP:
 			if (h->dialling) {
 				h->dialling->is_given_up = true;
-				todo_add(t, TODO_CLOSE, NULL, h->dialling);
+				defer(d, DEFER_CLOSE, NULL, h->dialling);
 			}
 			h->dialling = NULL;
 			break;
 		case URDS_ACT_ATTACH:
-			attach(p, h, l, t);
+			attach(p, h, l, d);
 			break;
 		case URDS_ACT_CLOSE:
-			todo_add(t, TODO_CLOSE, NULL, l);
+			defer(d, DEFER_CLOSE, NULL, l);
 			break;
 		case URDS_ACT_PARK:
-			park(p, k, l, t);
+			park(p, k, l, d);
 			break;
 		case URDS_ACT_PROMOTE:
-			promote(p, h, k, t);
+			promote(p, h, k, d);
 			break;
 		case URDS_ACT_EVICT:
 			urds_count(p->e, URDS_C_conn_evicted, 1);
-			evict(p, k, TODO_CLOSE, t);
+			evict(p, k, DEFER_CLOSE, d);
 			break;
 		case URDS_ACT_DROP:
 			urds_count(p->e, URDS_C_peer_dead, 1);
 			atomic_store(&h->must_drop, true);
-			todo_add(t, TODO_RECEIVE, h, NULL);
+			defer(d, DEFER_RECEIVE, h, NULL);
 			break;
 		case URDS_ACT_PROVEN:
 			path_role_take(h);
@@ -191,13 +191,13 @@ void conn_carry_out(struct peer *p, const struct urds_peer_out *out, struct urds
 			urds_path_tx_proven(&h->tx);
 			urds_lock_release(&h->append);
 			urds_tx_role_pass(&h->role);
-			todo_add(t, TODO_TRANSMIT, h, NULL);
+			defer(d, DEFER_TRANSMIT, h, NULL);
 			break;
 		case URDS_ACT_PROBE:
-			post(p, h, false, t);
+			post(p, h, false, d);
 			break;
 		case URDS_ACT_ANSWER:
-			post(p, h, true, t);
+			post(p, h, true, d);
 			break;
 		case URDS_ACT_KIND:
 			atomic_store(&h->kind, urds_peer_slot(&p->core, slot)->kind);
@@ -205,7 +205,7 @@ void conn_carry_out(struct peer *p, const struct urds_peer_out *out, struct urds
 				h->rx.urds =
 					true; /* only its own probes bring this: rx role held */
 			atomic_store(&h->wants_sample, true);
-			todo_add(t, TODO_TRANSMIT, h, NULL);
+			defer(d, DEFER_TRANSMIT, h, NULL);
 			break;
 		case URDS_ACT_RESTARTED:
 			restarted(p, h);
@@ -215,7 +215,7 @@ void conn_carry_out(struct peer *p, const struct urds_peer_out *out, struct urds
 				&h->rx); /* only its own probes bring this: rx role held */
 			break;
 		case URDS_ACT_CHECK:
-			todo_add(t, TODO_CHECK, h, NULL);
+			defer(d, DEFER_CHECK, h, NULL);
 			break;
 		}
 	}
@@ -237,32 +237,32 @@ void path_check(struct path *h)
 			   urds_peer_silence(&p->core, h->slot, silence, urds_clock_ns(), &out));
 }
 
-void conn_do(struct peer *p, const struct todo *t)
+void conn_do(struct peer *p, const struct deferred *d)
 {
-	for (size_t i = 0; i < t->n; i++) {
-		struct urds_link *l = t->v[i].link;
-		struct path *h = t->v[i].path;
+	for (size_t i = 0; i < d->n; i++) {
+		struct urds_link *l = d->v[i].link;
+		struct path *h = d->v[i].path;
 
-		switch (t->v[i].kind) {
-		case TODO_DIAL:
+		switch (d->v[i].kind) {
+		case DEFER_DIAL:
 			conn_dial(p, h);
 			break;
-		case TODO_CLOSE:
+		case DEFER_CLOSE:
 			l->t->connect->close(l, URDS_CLOSE_NOW);
 			break;
-		case TODO_RESET:
+		case DEFER_RESET:
 			l->t->connect->close(l, URDS_CLOSE_RESET);
 			break;
-		case TODO_TRANSMIT:
+		case DEFER_TRANSMIT:
 			path_transmit(h);
 			break;
-		case TODO_RECEIVE:
+		case DEFER_RECEIVE:
 			path_receive(h);
 			break;
-		case TODO_CHECK:
+		case DEFER_CHECK:
 			path_check(h);
 			break;
-		case TODO_PARKED:
+		case DEFER_PARKED:
 			parked_readable(p, l);
 			break;
 		}

@@ -12,57 +12,57 @@
 #include "runtime/conn_news.h"
 #include "runtime/engine.h"
 
-enum todo_kind {
-	TODO_DIAL,
-	TODO_CLOSE,
-	TODO_RESET,
-	TODO_TRANSMIT,
-	TODO_RECEIVE,
-	TODO_CHECK,
-	TODO_PARKED
+enum deferred_kind {
+	DEFER_DIAL,
+	DEFER_CLOSE,
+	DEFER_RESET,
+	DEFER_TRANSMIT,
+	DEFER_RECEIVE,
+	DEFER_CHECK,
+	DEFER_PARKED
 };
 
-struct todo {
+struct deferred {
 	size_t n;
 	struct {
-		enum todo_kind kind;
+		enum deferred_kind kind;
 		struct path *path;
 		struct urds_link *link;
 	} v[64];
 };
 
-static inline void todo_add(struct todo *t, enum todo_kind kind, struct path *path,
-			    struct urds_link *link)
+static inline void defer(struct deferred *d, enum deferred_kind kind, struct path *path,
+			 struct urds_link *link)
 {
-	assert(t->n < sizeof t->v / sizeof t->v[0]);
-	t->v[t->n].kind = kind;
-	t->v[t->n].path = path;
-	t->v[t->n++].link = link;
+	assert(d->n < sizeof d->v / sizeof d->v[0]);
+	d->v[d->n].kind = kind;
+	d->v[d->n].path = path;
+	d->v[d->n++].link = link;
 }
 
 /* Peer lock held. @l: the link the event was about, or NULL. */
 void conn_carry_out(struct peer *p, const struct urds_peer_out *out, struct urds_link *l,
-		    struct todo *t);
+		    struct deferred *d);
 /* No lock held. */
-void conn_do(struct peer *p, const struct todo *t);
+void conn_do(struct peer *p, const struct deferred *d);
 /* @l, parked, may hold something, or has ended. No lock held. */
 void parked_readable(struct peer *p, struct urds_link *l);
 
 /* @call: the event, which puts its actions into &out. */
-#define PEER_EVENT(p, link, call)                         \
-	do {                                              \
-		struct urds_peer_out out = {0};           \
-		struct todo todo = {0};                   \
-		struct conn_news news;                    \
-		urds_lock_acquire(&(p)->lock);            \
-		conn_news_begin(&news, (p));              \
-		call;                                     \
-		conn_carry_out((p), &out, (link), &todo); \
-		conn_news_end(&news, (p));                \
-		urds_lock_release(&(p)->lock);            \
-		conn_news_tell(&news);                    \
-		conn_do((p), &todo);                      \
-		peer_rearm((p), urds_clock_ns());         \
+#define PEER_EVENT(p, link, call)                          \
+	do {                                               \
+		struct urds_peer_out out = {0};            \
+		struct deferred later = {0};               \
+		struct conn_news news;                     \
+		urds_lock_acquire(&(p)->lock);             \
+		conn_news_begin(&news, (p));               \
+		call;                                      \
+		conn_carry_out((p), &out, (link), &later); \
+		conn_news_end(&news, (p));                 \
+		urds_lock_release(&(p)->lock);             \
+		conn_news_tell(&news);                     \
+		conn_do((p), &later);                      \
+		peer_rearm((p), urds_clock_ns());          \
 	} while (0)
 
 /* A link's user is its peer, marked with the slot, or PARKED. */

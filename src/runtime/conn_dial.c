@@ -116,7 +116,7 @@ void conn_answered(struct path *h, struct urds_link *l, int err)
 			else
 				put_answered(h, l);
 			if (err < 0 || is_stale)
-				todo_add(&todo, TODO_CLOSE, NULL, l);
+				defer(&later, DEFER_CLOSE, NULL, l);
 			if (err < 0 && !is_stale)
 				urds_fault_note(&p->core.fault, URDS_FAULT_DIAL, err,
 						urds_clock_ns());

@@ -270,15 +270,11 @@ static bool late_receiver_gets_it(const char *to)
 	return n == 4;
 }
 
-/* It waits for 0.3 s, which a busy machine may take before the receiver is there: then once more. */
+/* It waits for 0.3 s, which a busy machine may need before the receiver is there: then once more. */
 static void exit__waits_for_a_connection(void)
 {
-	unsigned tries = 0;
-
-	while (!late_receiver_gets_it("127.21.7.9"))
-		CHECK(++tries < 10);
-	while (!late_receiver_gets_it("127.21.7.1"))
-		CHECK(++tries < 20);
+	CHECK(late_receiver_gets_it("127.21.7.9") || late_receiver_gets_it("127.21.7.9"));
+	CHECK(late_receiver_gets_it("127.21.7.1") || late_receiver_gets_it("127.21.7.1"));
 }
 
 static void *busy_receiver(void *arg)
